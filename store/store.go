@@ -226,6 +226,8 @@ type PaymentReader interface {
 	Orders(ctx context.Context, l List) ([]Order, error)
 	// OrderByID returns the order with the internal id.
 	OrderByID(ctx context.Context, id string) (Order, error)
+	// OrderKeysOf returns the orders of the payments that exist, without locks.
+	OrderKeysOf(ctx context.Context, payments []string) (map[string]OrderKey, error)
 	// PaymentsOfOrders returns all payments of the orders, sorted by id.
 	PaymentsOfOrders(ctx context.Context, keys []OrderKey) ([]Payment, error)
 	// Owners returns the payments that own the names, without locks. Names
