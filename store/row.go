@@ -287,6 +287,9 @@ type Message struct {
 	Account     string
 	Payment     string
 	Order       string
+	// Cause is the effect that the message tells of; a unique constraint on
+	// (Destination, Cause) keeps one effect from being told twice.
+	Cause string
 	// Lane keeps order: messages of one lane go one after the other.
 	Lane     string
 	Sequence int64
