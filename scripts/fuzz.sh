@@ -18,7 +18,7 @@ targets() {
 	for module in $(scripts/modules.sh); do
 		(
 			cd "$module"
-			git grep --untracked -lE '^func Fuzz[A-Z0-9_]' -- '*_test.go' | xargs -r -n 1 dirname | sort -u |
+			{ git grep --untracked -lE '^func Fuzz[A-Z0-9_]' -- '*_test.go' || true; } | xargs -r -n 1 dirname | sort -u |
 				while read -r package; do
 					[ "$(cd "$package" && go list -m -f '{{.Dir}}')" = "$PWD" ] || continue
 					go test -list '^Fuzz' "./$package" | { grep '^Fuzz' || true; } |
@@ -43,7 +43,7 @@ passed=0 failed=0
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 while read -r module package target; do
-	if (cd "$root/$module" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$duration" "$package") >"$out" 2>&1 </dev/null; then
+	if (cd "$root/$module" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$duration" -fuzzminimizetime 10s "$package") >"$out" 2>&1 </dev/null; then
 		passed=$((passed + 1))
 		printf 'ok    %s %s  %s\n' "$package" "$target" \
 			"$(grep -oE 'execs: [0-9]+' "$out" | tail -n 1)"
