@@ -9,23 +9,17 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 each_seconds_max=5
 mode=${1:?} amount=${2:?}
-root=$PWD
 
-# module, package and target per line. Only packages whose text has a target
+# Folder and target per line. Only packages whose text has a target
 # are compiled for the listing.
 targets() {
-	local module package
-	for module in $(scripts/modules.sh); do
-		(
-			cd "$module"
-			{ git grep --untracked -lE '^func Fuzz[A-Z0-9_]' -- '*_test.go' || true; } | xargs -r -n 1 dirname | sort -u |
-				while read -r package; do
-					[ "$(cd "$package" && go list -m -f '{{.Dir}}')" = "$PWD" ] || continue
-					go test -list '^Fuzz' "./$package" | { grep '^Fuzz' || true; } |
-						while read -r target; do printf '%s %s %s\n' "$module" "./$package" "$target"; done
-				done
-		)
-	done
+	local dir target
+	scripts/files.sh '*_test.go' | { xargs grep -lE '^func Fuzz[A-Z0-9_]' || true; } |
+		xargs -r -n 1 dirname | sort -u |
+		while read -r dir; do
+			(cd "$dir" && go test -list '^Fuzz' . </dev/null) | { grep '^Fuzz' || true; } |
+				while read -r target; do printf '%s %s\n' "$dir" "$target"; done
+		done
 }
 
 list=$(targets)
@@ -42,14 +36,14 @@ fi
 passed=0 failed=0
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-while read -r module package target; do
-	if (cd "$root/$module" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$duration" -fuzzminimizetime 10s "$package") >"$out" 2>&1 </dev/null; then
+while read -r dir target; do
+	if (cd "$dir" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$duration" -fuzzminimizetime 10s .) >"$out" 2>&1 </dev/null; then
 		passed=$((passed + 1))
-		printf 'ok    %s %s  %s\n' "$package" "$target" \
+		printf 'ok    %s %s  %s\n' "$dir" "$target" \
 			"$(grep -oE 'execs: [0-9]+' "$out" | tail -n 1)"
 	else
 		failed=$((failed + 1))
-		printf 'FAIL  %s %s\n' "$package" "$target"
+		printf 'FAIL  %s %s\n' "$dir" "$target"
 		cat "$out"
 	fi
 done <<<"$list"

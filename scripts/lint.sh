@@ -5,9 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=0
 fault() { echo "lint: $*" >&2; failed=1; }
 
-files=$(git ls-files --cached --others --exclude-standard -- '*.go' |
-	while read -r file; do [ ! -f "$file" ] || printf '%s\n' "$file"; done)
-unformatted=$(gofmt -l $files)
+unformatted=$(scripts/files.sh '*.go' | grep -v '/testdata/' | xargs gofmt -l) || fault "gofmt could not read a file"
 [ -z "$unformatted" ] || fault "gofmt would change:"$'\n'"$unformatted"
 
 for script in .ci/run scripts/*.sh; do
@@ -16,7 +14,7 @@ done
 
 staticcheck=$PWD/.cache/bin/staticcheck
 mkdir -p .cache/bin
-go build -o "$staticcheck" honnef.co/go/tools/cmd/staticcheck
+go build -buildvcs=false -o "$staticcheck" honnef.co/go/tools/cmd/staticcheck
 for module in $(scripts/modules.sh); do
 	(cd "$module" && go vet ./...) || fault "go vet, module $module"
 	(cd "$module" && "$staticcheck" ./...) || fault "staticcheck, module $module"

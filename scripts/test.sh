@@ -37,7 +37,7 @@ tests() {
 	(cd "$module" && go test -race -count=1 -json ./... | "$testsum" -counts "$counts")
 }
 
-go build -o "$testsum" ./internal/testsum
+go build -buildvcs=false -o "$testsum" ./internal/testsum
 step lint single scripts/lint.sh
 for module in $(scripts/modules.sh); do
 	step "tests of module $module" tests "$module"
