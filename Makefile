@@ -43,7 +43,7 @@ prove: ## the long proofs in full size, seeds printed; NAME=… for one
 lint: ## gofmt, go vet, staticcheck, the libc pin
 	@scripts/lint.sh
 
-vulncheck: ## known vulnerabilities that the code reaches; GOVULNDB=file:///… works offline
+vulncheck: ## known vulnerabilities that the code reaches; GOVULNDB=module or file:///… where the public database is out of reach
 	@scripts/vulncheck.sh
 
 verify: ## promises, links, dependencies, generated files; STRICT=1 also wants a test for each promise
