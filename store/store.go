@@ -81,6 +81,12 @@ type ClaimRequest struct {
 	Lanes, PerLane int
 	// Lease is how long nobody else gets these lanes, by the ledger's clock.
 	Lease time.Duration
+	// Ordered keeps strict order in each lane: its items are taken from the
+	// oldest on and only up to the first that is not due, so that nothing
+	// overtakes an item that was postponed. A lane whose oldest item is not due
+	// is not taken; its next look is set to that item's time. Oldest is by the
+	// order of enqueueing, within one call by the order of the call.
+	Ordered bool
 }
 
 // Claim is a set of leased lanes and their due items, oldest first in a lane.
