@@ -29,20 +29,23 @@ type Contract struct {
 	Provider string `json:"provider"`
 	Title    string `json:"title"`
 	// Identity names the fields that identify an event.
-	Identity       []string  `json:"identity"`
-	IdentityNote   Statement `json:"identity_note"`
-	Account        Statement `json:"account"`
-	Payment        Statement `json:"payment"`
-	Signature      Statement `json:"signature"`
-	Ordering       Statement `json:"ordering"`
-	Retries        Statement `json:"retries"`
-	ManualResend   Statement `json:"manual_resend"`
-	Acknowledge    Statement `json:"acknowledge"`
-	TimeLimit      Statement `json:"time_limit"`
-	Batching       Statement `json:"batching"`
-	SecondEvents   Statement `json:"second_events"`
-	MissedEvents   Statement `json:"missed_events"`
-	APIIdempotency Statement `json:"api_idempotency"`
+	Identity     []string  `json:"identity"`
+	IdentityNote Statement `json:"identity_note"`
+	Account      Statement `json:"account"`
+	Payment      Statement `json:"payment"`
+	Signature    Statement `json:"signature"`
+	// SignatureHeaders names the request headers that Verify reads; they are
+	// kept with the bytes as evidence.
+	SignatureHeaders []string  `json:"signature_headers,omitzero"`
+	Ordering         Statement `json:"ordering"`
+	Retries          Statement `json:"retries"`
+	ManualResend     Statement `json:"manual_resend"`
+	Acknowledge      Statement `json:"acknowledge"`
+	TimeLimit        Statement `json:"time_limit"`
+	Batching         Statement `json:"batching"`
+	SecondEvents     Statement `json:"second_events"`
+	MissedEvents     Statement `json:"missed_events"`
+	APIIdempotency   Statement `json:"api_idempotency"`
 	// TolerancePast and ToleranceFuture bound the age of a signature; zero where
 	// the contract has no time stamp. Judged against the time of receipt.
 	TolerancePast   time.Duration `json:"tolerance_past,format:units"`
