@@ -2,7 +2,7 @@ package payment
 
 import "strconv"
 
-// Kind says what a fact speaks about (facts.md section 3 is restated in docs/states.md).
+// Kind says what a fact speaks about (docs/states.md lists kinds and stages).
 type Kind string
 
 // The kinds of facts.
@@ -46,6 +46,9 @@ const (
 	StageWon        Stage = "won"
 	StageLost       Stage = "lost"
 	StageReserved   Stage = "reserved"
+	// StageClear is proved by a numbered read only: the provider shows no dispute
+	// (any more). It is nothing where none was ever seen, else the dispute is won.
+	StageClear Stage = "clear"
 )
 
 // Fact is one statement that evidence proves about one provider object. It is
@@ -78,6 +81,15 @@ type Fact struct {
 	// Loud marks an authorization that was closed where the provider's void does
 	// not merely release a rest: money after it is a condition and an effect.
 	Loud bool `json:"loud,omitzero"`
+	// Silent marks an authorization that a completed direct capture implies: it
+	// counts like any other and is not told to anybody.
+	Silent bool `json:"silent,omitzero"`
+}
+
+// Link is the fact that two names mean the same line, whichever way round they
+// are given.
+func Link(a, b string) Fact {
+	return Fact{Kind: KindLink, Object: min(a, b), Parent: max(a, b)}
 }
 
 // Key is the unique business identity of the fact inside provider, account and
@@ -87,7 +99,8 @@ func (f Fact) Key() string {
 	k := string(f.Kind) + "|" + string(f.Form) + "|" + f.Object
 	switch {
 	case f.Kind == KindLink:
-		k += "|" + f.Parent
+		// The length keeps two pairs apart whose names contain the separator.
+		k += "|" + f.Parent + "|" + strconv.Itoa(len(f.Object))
 	case f.Kind == KindAdjustment:
 	case f.Kind == KindAuthorization && f.Form == FormTotal:
 		k += "|" + string(f.Stage) + "|" + strconv.FormatInt(f.Amount.Value, 10)
@@ -105,12 +118,26 @@ func (f Fact) Key() string {
 }
 
 // Variant is what may differ between two facts of one key: amount, currency
-// and parent. The store's unique constraint is on key and variant.
+// and parent, and the marks that evidence may or may not carry (operation,
+// version, loud, silent), so that a fact with a mark is not lost as a copy of
+// one without. The store's unique constraint is on key and variant.
 func (f Fact) Variant() string {
 	if f.Kind == KindLink {
 		return ""
 	}
-	return strconv.FormatInt(f.Amount.Value, 10) + "|" + f.Amount.Currency + "|" + f.Parent
+	v := strconv.FormatInt(f.Amount.Value, 10) + "|" + f.Amount.Currency + "|" + f.Parent
+	if f.Operation == "" && f.Version == 0 && !f.Loud && !f.Silent {
+		return v
+	}
+	// In front, because a parent may contain anything and nothing here can.
+	mark := "v" + strconv.Itoa(f.Version)
+	if f.Loud {
+		mark += "l"
+	}
+	if f.Silent {
+		mark += "s"
+	}
+	return mark + "|" + strconv.Itoa(len(f.Operation)) + "|" + f.Operation + "|" + v
 }
 
 // Evidence is what one piece of evidence yields: the facts it proves and every
