@@ -86,7 +86,7 @@ func (b *book) disputeItem(span []ref, first, end int) {
 	}
 	h := b.resolve(run)
 	d.line, d.capture = h.line, h.capture
-	b.flipDispute(run, run)
+	b.flipDispute(run)
 	b.contest(run)
 	b.tear(h, run)
 	b.disputes = append(b.disputes, d)
@@ -101,7 +101,6 @@ func (b *book) disputeItem(span []ref, first, end int) {
 		}
 		// Two names of one line, no dispute named: one dispute.
 		named := &b.disputes[l.namedDispute-1]
-		b.flipDispute(span[named.first:named.end], run)
 		named.join(&b.disputes[len(b.disputes)-1])
 		return
 	}
@@ -123,20 +122,18 @@ func (b *book) mergeDisputes(span []ref) {
 			continue
 		}
 		other := &b.disputes[l.lastOther-1]
-		b.flipDispute(span[other.first:other.end], span[named.first:named.end])
 		other.join(named)
 	}
 }
 
-// flipDispute notes that a round was both won and lost, under the name of the
-// first run.
-func (b *book) flipDispute(run, with []ref) {
+// flipDispute notes that a round was both won and lost. It compares the facts of
+// one name alone: a merge may be undone by a later dispute, a flip may not.
+func (b *book) flipDispute(run []ref) {
 	for i := range run {
-		for j := range with {
-			x, y := &run[i], &with[j]
-			if x.counts() && y.counts() && x.Round == y.Round &&
-				min(x.rank, y.rank) == disputeWon && max(x.rank, y.rank) == disputeLost {
-				b.note(ConditionFlip, run[0].Object, x, y)
+		for j := i + 1; j < len(run) && run[j].Round == run[i].Round; j++ {
+			x, y := &run[i], &run[j]
+			if x.counts() && y.counts() && x.rank == disputeWon && y.rank == disputeLost {
+				b.note(ConditionFlip, x.Object, x, y)
 			}
 		}
 	}

@@ -53,15 +53,15 @@ type life struct {
 	least, most int64
 	// leastDone and mostDone are those at succeeded.
 	leastDone, mostDone int64
-	// mostOpen is the largest at pending and succeeded.
-	mostOpen int64
+	// mostOpen is the largest at pending and succeeded, mostPast that above pending.
+	mostOpen, mostPast int64
 }
 
 func (f life) has(r rank) bool { return f.seen&(1<<r) != 0 }
 
 // lifeOf folds the items of a run; totals are left to the caller.
 func lifeOf(run []ref) life {
-	f := life{top: noRank, least: -1, most: -1, leastDone: -1, mostDone: -1, mostOpen: -1}
+	f := life{top: noRank, least: -1, most: -1, leastDone: -1, mostDone: -1, mostOpen: -1, mostPast: -1}
 	for i := range run {
 		r := &run[i]
 		if !r.counts() || r.total() {
@@ -80,6 +80,9 @@ func lifeOf(run []ref) life {
 		}
 		if r.rank <= itemSucceeded {
 			f.mostOpen = max(f.mostOpen, v)
+		}
+		if r.rank > itemPending {
+			f.mostPast = max(f.mostPast, v)
 		}
 	}
 	return f
@@ -137,7 +140,7 @@ func (b *book) captureItem(run []ref) {
 		l.capture.counted = sat(l.capture.counted, firstStated(f.leastDone, f.least))
 	}
 	if f.top > itemPending {
-		l.capture.explained = sat(l.capture.explained, max(0, f.most))
+		l.capture.explained = sat(l.capture.explained, firstStated(f.mostPast, f.most))
 	}
 	b.capturePending = b.capturePending || f.top == itemPending
 	b.captureDead = b.captureDead || f.top > itemSucceeded

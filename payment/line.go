@@ -339,7 +339,8 @@ func (b *book) resolve(run []ref) home {
 			seen = at.line
 		}
 		grade := b.grade(at.line)
-		if r.Parent == "" {
+		if r.Parent == "" && grade > 0 {
+			// Its own name is a guess that any parent outdoes.
 			grade = 3
 		}
 		if grade < bestGrade || grade == bestGrade && strings.Compare(name, bestName) < 0 {

@@ -21,7 +21,11 @@ type ref struct {
 
 func (r *ref) counts() bool { return !r.dropped && !r.aside }
 func (r *ref) stated() bool { return r.Amount.Currency != "" && !r.unstated }
-func (r *ref) total() bool  { return r.Form == FormTotal }
+
+// total says that the amount is a cumulative figure; a close has none.
+func (r *ref) total() bool {
+	return r.Form == FormTotal && (r.kind != isAuthorization || r.rank == lineAuthorized)
+}
 
 // value is the amount, never below zero, so that no input can break the bounds
 // of the totals.
@@ -202,7 +206,7 @@ func currencyOf(r Record, facts []Fact) string {
 	for i := range facts {
 		f := &facts[i]
 		kind := kindIndex(f.Kind)
-		if f.Amount.Currency == "" || kind == isUnknown || kind == isLink || kind == isAttempt || kind == isReservation {
+		if f.Amount.Currency == "" || kind == isUnknown || kind == isLink || kind == isAttempt {
 			continue
 		}
 		beside := kind != isAuthorization && kind != isCapture
