@@ -20,6 +20,9 @@ var (
 	ErrConflict = errors.New("store: conflict")
 	// ErrSchema: the schema is missing, older or newer than this program.
 	ErrSchema = errors.New("store: schema does not fit")
+	// ErrFilter: a list was asked to select by a column that it does not have, or
+	// by a value that the column cannot hold.
+	ErrFilter = errors.New("store: no such filter")
 	// ErrFull: the disk or the database file is full or not writable.
 	ErrFull = errors.New("store: no room or not writable")
 )
