@@ -64,27 +64,21 @@ func (l *line) settle() {
 }
 
 // loosen adds the returns of a line that is not known to those of no line. A
-// dispute without amount takes what is left of such a line, or of the payment
-// where no money of the line is known.
+// dispute without amount takes what is left of its line, here as elsewhere.
 func (b *book) loosen(l *line) {
 	into := &b.loose.returns
-	refunds := l.refund.sum()
-	b.loose.refund = sat(b.loose.refund, refunds)
-	lost := sat(l.returns.lost, l.returns.reversed())
-	if l.captured > 0 {
-		left := max(0, l.captured-refunds)
-		if l.returns.lostAll {
-			lost = max(lost, left)
-		}
-		if l.returns.openAll {
-			into.open = sat(into.open, left)
-		}
-	} else {
-		into.lostAll = into.lostAll || l.returns.lostAll
-		into.openAll = into.openAll || l.returns.openAll
+	refunds, lost := l.refund.sum(), sat(l.returns.lost, l.returns.reversed())
+	left := max(0, l.captured-refunds)
+	if l.returns.lostAll {
+		lost = max(lost, left)
 	}
+	open := l.returns.open
+	if l.returns.openAll {
+		open = max(open, left-min(lost, left))
+	}
+	b.loose.refund = sat(b.loose.refund, refunds)
 	into.lost = sat(into.lost, lost)
-	into.open = sat(into.open, l.returns.open)
+	into.open = sat(into.open, open)
 }
 
 func (b *book) settleLoose() {
