@@ -58,6 +58,7 @@ func factBytes(f payment.Fact) []byte {
 	b = appendInt(b, int64(f.Version))
 	b = appendInt(b, f.Read)
 	b = appendBool(b, f.Loud)
+	b = appendBool(b, f.Silent)
 	covers := slices.Clone(f.Covers)
 	slices.Sort(covers)
 	for _, c := range slices.Compact(covers) {

@@ -312,3 +312,9 @@ func (in *Inbox) repeated(e *store.Entry) (Receipt, bool) {
 func (in *Inbox) txOptions() store.TxOptions {
 	return store.TxOptions{Timeout: in.opt.FlushTimeout}
 }
+
+// Queued is the number of drafts that wait for a transaction.
+func (in *Inbox) Queued() int {
+	rows, _ := in.queue.size()
+	return rows
+}

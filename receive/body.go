@@ -12,7 +12,7 @@ import (
 
 // bodyBytesFirst is what a body may hold before more room is asked for. A
 // caller that announces much and sends little holds little.
-const bodyBytesFirst = 16 << 10
+const bodyBytesFirst = 4 << 10
 
 // gate bounds the bytes of all bodies in flight.
 type gate struct {

@@ -63,7 +63,8 @@ type Limits struct {
 	IdleTimeout    time.Duration
 	// ConnectionsMax bounds open connections; more wait in the kernel.
 	ConnectionsMax int
-	// InFlightBytesMax bounds the bytes of all bodies being received.
+	// InFlightBytesMax bounds the bytes of all bodies being received; at least
+	// twice BodyBytesMax, because a body that grows holds two rooms for a moment.
 	InFlightBytesMax int64
 	// AccountInFlightMax bounds one account's requests at once, so that one
 	// account cannot crowd out the others.
@@ -125,7 +126,7 @@ func (l Limits) Check() error {
 	if l.RetryAfterMax < l.RetryAfterMin {
 		problems = append(problems, fmt.Errorf("receive: longest Retry-After %s is shorter than the shortest, %s", l.RetryAfterMax, l.RetryAfterMin))
 	}
-	if l.InFlightBytesMax <= l.BodyBytesMax {
+	if l.InFlightBytesMax < 2*l.BodyBytesMax {
 		problems = append(problems, fmt.Errorf("receive: %d bytes in flight leave no room for a body of %d", l.InFlightBytesMax, l.BodyBytesMax))
 	}
 	return errors.Join(problems...)
