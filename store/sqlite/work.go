@@ -1,0 +1,376 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unavez/unavez/store"
+)
+
+// staleRounds bounds how often a claim looks again after it met only lanes
+// without due work.
+const staleRounds = 8
+
+// Claim implements store.Store.
+func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claim, error) {
+	var c store.Claim
+	err := s.InTx(ctx, store.TxOptions{}, func(st store.Tx) error {
+		t := st.(*tx)
+		c = store.Claim{}
+		for range staleRounds {
+			stale, err := t.claim(ctx, req, &c)
+			if err != nil {
+				return fmt.Errorf("claiming from %s: %w", req.Queue, err)
+			}
+			if len(c.Items) > 0 || stale == 0 {
+				return nil
+			}
+		}
+		return nil
+	})
+	return c, err
+}
+
+type workRow struct {
+	seq, notBefore int64
+	token          string
+	item           store.ClaimedItem
+}
+
+// claim takes the lanes that are due and have due work; it mends the next look
+// of those that have none, and counts them.
+func (t *tx) claim(ctx context.Context, req store.ClaimRequest, c *store.Claim) (stale int, err error) {
+	now := t.now.UnixMicro()
+	lanes, err := all(ctx, t, text, `SELECT lane FROM lane WHERE queue = ? AND next_at <= ? AND until <= ?
+		ORDER BY next_at LIMIT ?`, req.Queue, now, now, req.Lanes)
+	if err != nil || len(lanes) == 0 {
+		return 0, err
+	}
+	taken := map[string][]workRow{}
+	for _, lane := range lanes {
+		due, next, err := t.due(ctx, req, lane, now)
+		if err != nil {
+			return 0, err
+		}
+		if len(due) > 0 {
+			taken[lane] = due
+			continue
+		}
+		stale++
+		if err := t.settleLane(ctx, req.Queue, lane, next); err != nil {
+			return 0, err
+		}
+	}
+	c.Token = newToken(len(taken))
+	for _, lane := range lanes {
+		due := taken[lane]
+		if due == nil {
+			continue
+		}
+		if _, err := t.exec(ctx, `UPDATE lane SET token = ?, until = ? WHERE queue = ? AND lane = ?`,
+			c.Token, now+req.Lease.Microseconds(), req.Queue, lane); err != nil {
+			return 0, err
+		}
+		for _, row := range due {
+			row.item.Suspect = row.item.Suspect || row.token != ""
+			if _, err := t.exec(ctx, `UPDATE work SET token = ?, suspect = ? WHERE seq = ?`, c.Token, row.item.Suspect, row.seq); err != nil {
+				return 0, err
+			}
+			c.Items = append(c.Items, row.item)
+		}
+	}
+	return stale, nil
+}
+
+// due returns the due items of a lane, oldest first, and when the next one is
+// due; math.MaxInt64 if the lane has none at all.
+func (t *tx) due(ctx context.Context, req store.ClaimRequest, lane string, now int64) (due []workRow, next int64, err error) {
+	next = math.MaxInt64
+	text := `SELECT seq, id, lane, token, suspect, attempts, not_before, waiting, last_error, enqueued_at
+		FROM work WHERE queue = ? AND lane = ?`
+	args := []any{req.Queue, lane}
+	if !req.Ordered {
+		text += ` AND not_before <= ?`
+		args = append(args, now)
+	}
+	rows, err := all(ctx, t, scanWork, text+` ORDER BY seq LIMIT ?`, append(args, req.PerLane)...)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, row := range rows {
+		if row.notBefore > now {
+			return due, row.notBefore, nil
+		}
+		due = append(due, row)
+	}
+	if len(due) == 0 {
+		next, err = one(ctx, t, func(row scanner) (int64, error) {
+			var v sql.NullInt64
+			err := row.Scan(&v)
+			if !v.Valid {
+				return math.MaxInt64, err
+			}
+			return v.Int64, err
+		}, `SELECT min(not_before) FROM work WHERE queue = ? AND lane = ?`, req.Queue, lane)
+	}
+	return due, next, err
+}
+
+func scanWork(row scanner) (w workRow, err error) {
+	var enqueued int64
+	err = row.Scan(&w.seq, &w.item.ID, &w.item.Lane, &w.token, &w.item.Suspect, &w.item.Attempts, &w.notBefore,
+		&w.item.Waiting, &w.item.LastError, &enqueued)
+	w.item.EnqueuedAt = time.UnixMicro(enqueued).UTC()
+	return w, err
+}
+
+func text(row scanner) (string, error) {
+	var v string
+	return v, row.Scan(&v)
+}
+
+// settleLane frees a lane: its next look is when its next item is due, and a
+// lane without items is gone.
+func (t *tx) settleLane(ctx context.Context, queue, lane string, next int64) error {
+	if next == math.MaxInt64 {
+		_, err := t.exec(ctx, `DELETE FROM lane WHERE queue = ? AND lane = ?`, queue, lane)
+		return err
+	}
+	_, err := t.exec(ctx, `UPDATE lane SET next_at = ?, token = '', until = 0 WHERE queue = ? AND lane = ?`, next, queue, lane)
+	return err
+}
+
+// newToken names a claim and holds the number of its lanes, so that Extend
+// knows when one of them was taken by somebody else.
+func newToken(lanes int) string {
+	var raw [12]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		panic("sqlite: impossible: no randomness: " + err.Error())
+	}
+	return hex.EncodeToString(raw[:]) + "." + strconv.Itoa(lanes)
+}
+
+func tokenLanes(token string) int64 {
+	_, count, _ := strings.Cut(token, ".")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n
+}
+
+// Enqueue implements store.WorkWriter.
+func (t *tx) Enqueue(ctx context.Context, items []store.Work) error {
+	for _, it := range items {
+		due := t.now.Add(it.Delay).UnixMicro()
+		lane, err := one(ctx, t, text, `INSERT INTO work (queue, id, lane, not_before, enqueued_at) VALUES (?,?,?,?,?)
+			ON CONFLICT (queue, id) DO UPDATE SET not_before = min(not_before, excluded.not_before), waiting = 0 RETURNING lane`,
+			it.Queue, it.ID, it.Lane, due, t.now.UnixMicro())
+		if err != nil {
+			return fmt.Errorf("enqueueing %s: %w", it.ID, err)
+		}
+		if err := t.dueLane(ctx, it.Queue, lane, due); err != nil {
+			return fmt.Errorf("enqueueing %s: %w", it.ID, err)
+		}
+		if it.Delay <= 0 {
+			t.woken[it.Queue] = true
+		}
+	}
+	return nil
+}
+
+func (t *tx) dueLane(ctx context.Context, queue, lane string, due int64) error {
+	_, err := t.exec(ctx, `INSERT INTO lane (queue, lane, next_at) VALUES (?,?,?)
+		ON CONFLICT (queue, lane) DO UPDATE SET next_at = min(next_at, excluded.next_at)`, queue, lane, due)
+	return err
+}
+
+const heldByToken = ` WHERE queue = ? AND id = ? AND token = ? AND EXISTS (SELECT 1 FROM lane l
+	WHERE l.queue = work.queue AND l.lane = work.lane AND l.token = work.token)`
+
+// held runs a statement for an item under the token.
+func (t *tx) held(ctx context.Context, query string, queue, token, id string, args ...any) error {
+	n, err := t.exec(ctx, query+heldByToken, append(args, queue, id, token)...)
+	if err == nil && n == 0 {
+		err = store.ErrLeaseLost
+	}
+	if err != nil {
+		return fmt.Errorf("work %s: %w", id, err)
+	}
+	return nil
+}
+
+// CountAttempt implements store.WorkWriter.
+func (t *tx) CountAttempt(ctx context.Context, queue, token string, ids []string) error {
+	for _, id := range ids {
+		if err := t.held(ctx, `UPDATE work SET attempts = attempts + 1`, queue, token, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Complete implements store.WorkWriter.
+func (t *tx) Complete(ctx context.Context, queue, token string, ids []string) error {
+	for _, id := range ids {
+		if err := t.held(ctx, `DELETE FROM work`, queue, token, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Postpone implements store.WorkWriter.
+func (t *tx) Postpone(ctx context.Context, queue, token string, items []store.Postponed) error {
+	for _, it := range items {
+		set, args := "", []any{t.now.Add(it.Delay).UnixMicro(), it.Waiting, it.Error}
+		if it.Attempts != nil {
+			set, args = ", attempts = ?", append(args, *it.Attempts)
+		}
+		if err := t.held(ctx, `UPDATE work SET token = '', suspect = 0, not_before = ?, waiting = ?, last_error = ?`+set,
+			queue, token, it.ID, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release implements store.WorkWriter.
+func (t *tx) Release(ctx context.Context, queue, token string) error {
+	if token == "" {
+		return nil
+	}
+	lanes, err := all(ctx, t, text, `SELECT lane FROM lane WHERE queue = ? AND token = ? ORDER BY lane`, queue, token)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes {
+		if _, err := t.exec(ctx, `UPDATE work SET token = '' WHERE queue = ? AND lane = ? AND token = ?`, queue, lane, token); err != nil {
+			return err
+		}
+		_, next, err := t.due(ctx, store.ClaimRequest{Queue: queue, PerLane: 1}, lane, math.MinInt64)
+		if err != nil {
+			return err
+		}
+		if err := t.settleLane(ctx, queue, lane, next); err != nil {
+			return err
+		}
+		if next <= t.now.UnixMicro() {
+			t.woken[queue] = true
+		}
+	}
+	return nil
+}
+
+// Extend implements store.WorkWriter.
+func (t *tx) Extend(ctx context.Context, queue, token string, lease time.Duration) error {
+	n, err := t.exec(ctx, `UPDATE lane SET until = ? WHERE queue = ? AND token = ?`, t.now.Add(lease).UnixMicro(), queue, token)
+	if err == nil && n < tokenLanes(token) {
+		err = store.ErrLeaseLost
+	}
+	return err
+}
+
+// Wait implements store.WorkWriter.
+func (t *tx) Wait(ctx context.Context, waits []store.Waiting) error {
+	for _, w := range waits {
+		if _, err := t.exec(ctx, `INSERT INTO waiting (account, mode, connected, value, entry) VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING`,
+			w.Name.Account, w.Name.Mode, w.Name.Connected, w.Name.Value, w.EntryID); err != nil {
+			return fmt.Errorf("filing %s: %w", w.EntryID, err)
+		}
+	}
+	return nil
+}
+
+// WakeWaiting implements store.WorkWriter.
+func (t *tx) WakeWaiting(ctx context.Context, names []store.ScopedName) ([]string, error) {
+	var woken []string
+	for _, n := range sortedNames(names) {
+		ids, err := all(ctx, t, text, `SELECT entry FROM waiting WHERE account = ? AND mode = ? AND connected = ? AND value = ?`,
+			n.Account, n.Mode, n.Connected, n.Value)
+		if err != nil {
+			return nil, err
+		}
+		woken = append(woken, ids...)
+	}
+	woken = unique(woken)
+	for _, id := range woken {
+		lanes, err := all(ctx, t, text, `UPDATE work SET not_before = min(not_before, ?), waiting = 0 WHERE queue = ? AND id = ? RETURNING lane`,
+			t.now.UnixMicro(), store.QueueInbox, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, lane := range lanes {
+			if err := t.dueLane(ctx, store.QueueInbox, lane, t.now.UnixMicro()); err != nil {
+				return nil, err
+			}
+			t.woken[store.QueueInbox] = true
+		}
+	}
+	return woken, nil
+}
+
+func sortedNames(names []store.ScopedName) []store.ScopedName {
+	names = slices.Clone(names)
+	slices.SortFunc(names, compareNames)
+	return slices.Compact(names)
+}
+
+func compareNames(a, b store.ScopedName) int {
+	return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Mode, b.Mode),
+		cmp.Compare(a.Connected, b.Connected), cmp.Compare(a.Value, b.Value))
+}
+
+// Unwait implements store.WorkWriter.
+func (t *tx) Unwait(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		if _, err := t.exec(ctx, `DELETE FROM waiting WHERE entry = ?`, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stats implements store.Store.
+func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
+	st := store.Stats{OpenExceptions: map[string]int{}}
+	err := s.View(ctx, func(r store.Reader) (err error) {
+		t := r.(*tx)
+		st.Queues, err = all(ctx, t, func(row scanner) (q store.QueueStats, err error) {
+			var oldest sql.NullInt64
+			err = row.Scan(&q.Queue, &q.Pending, &q.Waiting, &oldest)
+			q.Oldest = instant(oldest)
+			return q, err
+		}, `SELECT queue, sum(waiting = 0), sum(waiting = 1), min(CASE WHEN waiting = 0 THEN enqueued_at END) FROM work GROUP BY queue ORDER BY queue`)
+		if err != nil {
+			return err
+		}
+		err = t.query(ctx, func(rows *sql.Rows) error {
+			var kind string
+			var n int
+			err := rows.Scan(&kind, &n)
+			st.OpenExceptions[kind] = n
+			return err
+		}, `SELECT kind, count(*) FROM exception WHERE state IN ('open', 'acknowledged') GROUP BY kind`)
+		if err != nil {
+			return err
+		}
+		count := func(n *int, text string) error {
+			return t.query(ctx, func(rows *sql.Rows) error { return rows.Scan(n) }, text)
+		}
+		if err := count(&st.DeadEntries, `SELECT count(*) FROM inbox_result WHERE state = 'dead'`); err != nil {
+			return err
+		}
+		return count(&st.DeadMessages, `SELECT count(*) FROM message WHERE state = 'dead'`)
+	})
+	return st, err
+}
