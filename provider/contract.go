@@ -1,6 +1,10 @@
 package provider
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
 
 // Confidence says where a figure of a contract comes from.
 type Confidence string
@@ -48,18 +52,38 @@ type Contract struct {
 	APIIdempotency   Statement `json:"api_idempotency"`
 	// TolerancePast and ToleranceFuture bound the age of a signature; zero where
 	// the contract has no time stamp. Judged against the time of receipt.
-	TolerancePast   time.Duration `json:"tolerance_past,format:units"`
-	ToleranceFuture time.Duration `json:"tolerance_future,format:units"`
+	TolerancePast   time.Duration `json:"-"`
+	ToleranceFuture time.Duration `json:"-"`
 	// AcknowledgeWithin is the budget that we keep for an answer.
-	AcknowledgeWithin time.Duration `json:"acknowledge_within,format:units"`
+	AcknowledgeWithin time.Duration `json:"-"`
 	// Amounts lists the provider's deviations from ISO 4217 exponents.
 	Amounts Statement `json:"amounts"`
+	// Details are further lines of the contract that no field above holds.
+	Details []Detail `json:"details,omitzero"`
 	// Events maps each known type to what it means to us.
 	Events []EventType `json:"events"`
 }
 
+// MarshalJSON writes the contract with its lengths of time as text, like 5m0s.
+func (c Contract) MarshalJSON() ([]byte, error) {
+	type fields Contract
+	return json.Marshal(struct {
+		fields
+		TolerancePast     string `json:"tolerance_past"`
+		ToleranceFuture   string `json:"tolerance_future"`
+		AcknowledgeWithin string `json:"acknowledge_within"`
+	}{fields(c), c.TolerancePast.String(), c.ToleranceFuture.String(), c.AcknowledgeWithin.String()})
+}
+
+// Detail is a statement under a topic of the provider's own.
+type Detail struct {
+	Topic string `json:"topic"`
+	Statement
+}
+
 // EventType is one event type of a contract.
 type EventType struct {
+	// Type is the provider's name; a trailing * stands for any other ending.
 	Type  string `json:"type"`
 	Means string `json:"means"`
 	Facts string `json:"facts"`

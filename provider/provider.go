@@ -63,6 +63,14 @@ type Account struct {
 	Capture string
 }
 
+// The keys under which our ids travel in a provider's metadata, and the one that
+// an account reads the order from when it names none.
+const (
+	MetadataPayment      = "unavez_payment"
+	MetadataOperation    = "unavez_operation"
+	DefaultOrderMetadata = "order_id"
+)
+
 // Delivery is one HTTP request from a provider, bytes as received.
 type Delivery struct {
 	Header     http.Header
