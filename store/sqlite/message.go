@@ -80,7 +80,7 @@ func (t *tx) RecordAttempts(ctx context.Context, attempts []store.Attempt, state
 	}
 	delivered := map[string]time.Time{}
 	for _, a := range attempts {
-		delivered[a.Message] = a.At.Add(a.Duration)
+		delivered[a.Message] = a.At
 	}
 	for id, state := range states {
 		var at time.Time

@@ -29,7 +29,11 @@ func scanPayment(row scanner) (store.Payment, error) {
 		return p, err
 	}
 	p.NewestFactAt, p.CreatedAt, p.UpdatedAt = instant(newest), instant(created), instant(updated)
-	return p, errors.Join(json.Unmarshal(refs, &p.References), json.Unmarshal(view, &p.View))
+	err = errors.Join(json.Unmarshal(refs, &p.References), json.Unmarshal(view, &p.View))
+	if len(p.References) == 0 {
+		p.References = nil
+	}
+	return p, err
 }
 
 func encode(v any) (string, error) {

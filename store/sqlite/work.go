@@ -211,7 +211,7 @@ func (t *tx) held(ctx context.Context, query string, queue, token, id string, ar
 
 // CountAttempt implements store.WorkWriter.
 func (t *tx) CountAttempt(ctx context.Context, queue, token string, ids []string) error {
-	for _, id := range ids {
+	for _, id := range unique(ids) {
 		if err := t.held(ctx, `UPDATE work SET attempts = attempts + 1`, queue, token, id); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (t *tx) CountAttempt(ctx context.Context, queue, token string, ids []string
 
 // Complete implements store.WorkWriter.
 func (t *tx) Complete(ctx context.Context, queue, token string, ids []string) error {
-	for _, id := range ids {
+	for _, id := range unique(ids) {
 		if err := t.held(ctx, `DELETE FROM work`, queue, token, id); err != nil {
 			return err
 		}
@@ -293,23 +293,23 @@ func (t *tx) Wait(ctx context.Context, waits []store.Waiting) error {
 
 // WakeWaiting implements store.WorkWriter.
 func (t *tx) WakeWaiting(ctx context.Context, names []store.ScopedName) ([]string, error) {
-	var woken []string
+	var filed, woken []string
 	for _, n := range sortedNames(names) {
 		ids, err := all(ctx, t, text, `SELECT entry FROM waiting WHERE account = ? AND mode = ? AND connected = ? AND value = ?`,
 			n.Account, n.Mode, n.Connected, n.Value)
 		if err != nil {
 			return nil, err
 		}
-		woken = append(woken, ids...)
+		filed = append(filed, ids...)
 	}
-	woken = unique(woken)
-	for _, id := range woken {
+	for _, id := range unique(filed) {
 		lanes, err := all(ctx, t, text, `UPDATE work SET not_before = min(not_before, ?), waiting = 0 WHERE queue = ? AND id = ? RETURNING lane`,
 			t.now.UnixMicro(), store.QueueInbox, id)
 		if err != nil {
 			return nil, err
 		}
 		for _, lane := range lanes {
+			woken = append(woken, id)
 			if err := t.dueLane(ctx, store.QueueInbox, lane, t.now.UnixMicro()); err != nil {
 				return nil, err
 			}
