@@ -184,8 +184,12 @@ func escape(v jsontext.Value) []byte {
 			inside = !inside
 			out = append(out, c)
 		case c == '\\' && inside:
-			out = append(out, c, v[i+1])
-			i++
+			n := 2
+			if v[i+1] == 'u' {
+				n = 6
+			}
+			out = append(out, v[i:i+n]...)
+			i += n - 1
 		case c == 'e' && inside:
 			out = append(out, `\u0065`...)
 		default:
