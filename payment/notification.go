@@ -58,6 +58,8 @@ func (n Notification) Key() string {
 		return string(n.Kind) + "|" + n.Object + "|total|" + strconv.FormatInt(n.Amount, 10)
 	case n.Kind == KindDispute:
 		return string(n.Kind) + "|" + n.Object + "|" + strconv.Itoa(n.Round) + "|" + string(n.Stage)
+	case n.Stage == "":
+		return string(n.Kind) + "|" + n.Object
 	default:
 		return string(n.Kind) + "|" + n.Object + "|" + string(n.Stage)
 	}

@@ -23,7 +23,7 @@ func TestNotifications(t *testing.T) {
 		{"completed", registered(), closing("p", StageCompleted), ""},
 		{"expired", registered(), closing("p", StageExpired), "payment.canceled authorization|p|expired"},
 		{"voided", registered(), loud("p", StageVoided), "payment.canceled authorization|p|voided"},
-		{"adjusted", registered(), adjusted("x", "p", 80, 0), "authorization.adjusted adjustment|x|"},
+		{"adjusted", registered(), adjusted("x", "p", 80, 0), "authorization.adjusted adjustment|x"},
 		{"attempt pending", registered(), attempt("ch", "p", StagePending), ""},
 		{"attempt failed", registered(), attempt("ch", "p", StageFailed), "payment.failed attempt|ch|failed"},
 		{"captured total", registered(), capTotal("p", 60), "payment.captured capture|p|total|60"},

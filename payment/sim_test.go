@@ -125,12 +125,7 @@ func truthOf(t failer, r Record, facts []Fact) *truth {
 	return w
 }
 
-// finish checks the guarantees over the set that all steps have brought.
-func (s *sim) finish() {
-	s.t.Helper()
-	s.finishAs(truthOf(s.t, s.record, s.facts))
-}
-
+// finishAs checks the guarantees over the set that all steps have brought.
 func (s *sim) finishAs(want *truth) {
 	s.t.Helper()
 	if !reflect.DeepEqual(s.view, want.view) {
