@@ -168,7 +168,8 @@ func tokenLanes(token string) int64 {
 	return n
 }
 
-// Enqueue implements store.WorkWriter.
+// Enqueue implements store.WorkWriter. ErrConflict if an item is queued in
+// another lane already: two lanes could then be worked at once.
 func (t *tx) Enqueue(ctx context.Context, items []store.Work) error {
 	for _, it := range items {
 		due := t.now.Add(it.Delay).UnixMicro()
@@ -177,6 +178,9 @@ func (t *tx) Enqueue(ctx context.Context, items []store.Work) error {
 			it.Queue, it.ID, it.Lane, due, t.now.UnixMicro())
 		if err != nil {
 			return fmt.Errorf("enqueueing %s: %w", it.ID, err)
+		}
+		if lane != it.Lane {
+			return fmt.Errorf("%s of queue %s is in another lane already: %w", it.ID, it.Queue, store.ErrConflict)
 		}
 		if err := t.dueLane(ctx, it.Queue, lane, due); err != nil {
 			return fmt.Errorf("enqueueing %s: %w", it.ID, err)
