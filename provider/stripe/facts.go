@@ -184,7 +184,7 @@ func (r *reader) lastError(o *object, id string) (charge string, found bool) {
 	var last struct {
 		Charge jsontext.Value `json:"charge"`
 	}
-	if err := json.Unmarshal(o.LastError, &last); err != nil {
+	if err := json.Unmarshal(o.LastError, &last, checked); err != nil {
 		r.fail(o.path+".last_payment_error", flaw(err))
 		return "", false
 	}
@@ -203,7 +203,7 @@ func (r *reader) previous(o *object, v jsontext.Value) {
 		Amount     jsontext.Value `json:"amount"`
 		Capturable jsontext.Value `json:"amount_capturable"`
 	}
-	if err := json.Unmarshal(v, &former); err != nil {
+	if err := json.Unmarshal(v, &former, checked); err != nil {
 		r.fail(p.path, flaw(err))
 		return
 	}
@@ -416,7 +416,7 @@ func (r *reader) invoice(o *object) string {
 	for i, element := range r.list(o, "payments", o.Payments) {
 		path := "payments.data[" + strconv.Itoa(i) + "]"
 		var p object
-		if err := json.Unmarshal(element, &p); err != nil {
+		if err := json.Unmarshal(element, &p, checked); err != nil {
 			r.fail(o.path+"."+path, flaw(err))
 			continue
 		}
@@ -443,7 +443,7 @@ func (r *reader) paid(o *object, prefix string, v jsontext.Value) string {
 		PaymentIntent jsontext.Value `json:"payment_intent"`
 		Charge        jsontext.Value `json:"charge"`
 	}
-	if err := json.Unmarshal(v, &p); err != nil {
+	if err := json.Unmarshal(v, &p, checked); err != nil {
 		r.fail(o.path+"."+prefix+"payment", flaw(err))
 		return ""
 	}

@@ -121,7 +121,7 @@ func (r *reader) nest(path string, v jsontext.Value, within string) *object {
 		return nil
 	}
 	o := &object{path: path, within: within}
-	if err := json.Unmarshal(v, o); err != nil {
+	if err := json.Unmarshal(v, o, checked); err != nil {
 		r.fail(path, flaw(err))
 		return nil
 	}
@@ -210,7 +210,7 @@ func (r *reader) list(o *object, name string, v jsontext.Value) []jsontext.Value
 	var l struct {
 		Data []jsontext.Value `json:"data"`
 	}
-	if err := json.Unmarshal(v, &l); err != nil {
+	if err := json.Unmarshal(v, &l, checked); err != nil {
 		r.fail(o.path+"."+name, flaw(err))
 	}
 	return l.Data
@@ -269,7 +269,9 @@ func (r *reader) add(f payment.Fact) {
 	if r.quiet {
 		return
 	}
-	same := func(old payment.Fact) bool { return old.Key() == f.Key() && old.Variant() == f.Variant() }
+	same := func(old payment.Fact) bool {
+		return old.Kind == f.Kind && old.Object == f.Object && old.Key() == f.Key() && old.Variant() == f.Variant()
+	}
 	if !slices.ContainsFunc(r.out.Facts, same) {
 		r.out.Facts = append(r.out.Facts, f)
 	}
@@ -298,7 +300,7 @@ func (r *reader) reference(o *object) {
 // metadata reads the object's metadata; what is none says nothing.
 func metadata(o *object) map[string]jsontext.Value {
 	var values map[string]jsontext.Value
-	if o.Metadata.Kind() != '{' || json.Unmarshal(o.Metadata, &values) != nil {
+	if o.Metadata.Kind() != '{' || json.Unmarshal(o.Metadata, &values, checked) != nil {
 		return nil
 	}
 	return values

@@ -37,15 +37,54 @@ type envelope struct {
 	Account  string         `json:"account"`
 	Context  string         `json:"context"`
 	Created  jsontext.Value `json:"created"`
-	Data     jsontext.Value `json:"data"`
+	Data     data           `json:"data"`
 	Related  jsontext.Value `json:"related_object"`
 }
 
-// data is the envelope's data.
+// data is the envelope's data. What is no object is kept as odd, for it matters
+// only if the type means something to us.
 type data struct {
-	Object   jsontext.Value `json:"object"`
-	Previous jsontext.Value `json:"previous_attributes"`
+	Object   jsontext.Value
+	Previous jsontext.Value
+	odd      bool
 }
+
+// UnmarshalJSONFrom reads the two members and checks the form of all others.
+func (d *data) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		d.odd = dec.PeekKind() != 'n'
+		return dec.SkipValue()
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		var into *jsontext.Value
+		switch name.String() {
+		case "object":
+			into = &d.Object
+		case "previous_attributes":
+			into = &d.Previous
+		}
+		v, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if into != nil {
+			*into = v.Clone()
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// checked are the options for a second reading of what has been read as part of
+// the payload: its names and its UTF-8 are known to be right.
+var checked = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 const (
 	thinPrefix   = "v2." // objects of thin events: v2.core.event
@@ -151,17 +190,11 @@ func occurred(v jsontext.Value, thin bool) (time.Time, error) {
 // nothing to us is read for the names it mentions, and nothing in it is wrong.
 func (env *envelope) read(acc *provider.Account, ev *provider.Event) error {
 	speaking := speaks(env.Type)
-	var d data
-	if !absent(env.Data) {
-		if err := json.Unmarshal(env.Data, &d); err != nil {
-			if !speaking {
-				return nil
-			}
-			return fmt.Errorf("data: %w", flaw(err))
-		}
+	if env.Data.odd && speaking {
+		return errors.New("data is not an object")
 	}
 	r := reader{acc: acc, typ: env.Type, quiet: !speaking}
-	r.run(d)
+	r.run(env.Data)
 	if r.err != nil && speaking {
 		return r.err
 	}
@@ -175,7 +208,7 @@ func relatedNames(v jsontext.Value) []string {
 		ID   string `json:"id"`
 		Type string `json:"type"`
 	}
-	if v.Kind() != '{' || json.Unmarshal(v, &related) != nil || !isID(related.ID) || !isPart(related.Type) {
+	if v.Kind() != '{' || json.Unmarshal(v, &related, checked) != nil || !isID(related.ID) || !isPart(related.Type) {
 		return nil
 	}
 	return []string{related.ID}
