@@ -109,6 +109,7 @@ func (e *Engine) wire(opt Options) (err error) {
 	destinations := e.destinations()
 	e.Relay, err = outbox.New(e.Store, destinations, outbox.Options{
 		Backoff: e.backoff(0), Poll: e.Config.Work.Poll, Now: opt.Now, Logger: opt.Logger,
+		SignEvent: e.signEvent,
 	})
 	if err != nil {
 		return err
@@ -203,6 +204,20 @@ func (e *Engine) receiveAccounts() []receive.Account {
 		accounts = append(accounts, receive.Account{Account: a.account(), Adapter: adapters[a.Provider], Processing: a.Processing})
 	}
 	return accounts
+}
+
+// signEvent signs a provider's event anew for a handler that exists already,
+// where the provider's scheme allows it.
+func (e *Engine) signEvent(m *store.Message, secrets []provider.Secret, at time.Time) (http.Header, error) {
+	adapters := all.Adapters()
+	for i := range e.Config.Accounts {
+		if a := &e.Config.Accounts[i]; a.Name == m.Account {
+			if r, ok := adapters[a.Provider].(provider.Resigner); ok {
+				return r.Resign(m.Body, secrets, at), nil
+			}
+		}
+	}
+	return nil, nil
 }
 
 // Start starts the stages against the flow, so that nothing is received before

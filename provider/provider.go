@@ -137,3 +137,11 @@ type Adapter interface {
 	// CaptureSpeaks is the form of captures that notifies for the account.
 	CaptureSpeaks(acc *Account) payment.Form
 }
+
+// Resigner is offered by adapters whose signature is symmetric: a handler that
+// exists already can stand behind us and verify as before, against the time at
+// which we pass the bytes on.
+type Resigner interface {
+	// Resign returns the signature headers for the bytes under the secrets.
+	Resign(body []byte, secrets []Secret, at time.Time) http.Header
+}

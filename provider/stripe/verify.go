@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -174,4 +175,9 @@ func Sign(body []byte, at time.Time, secrets ...provider.Secret) string {
 		line += "," + schemeKey + "=" + hex.EncodeToString(sign(secret, at.Unix(), body))
 	}
 	return line
+}
+
+// Resign implements provider.Resigner.
+func (Adapter) Resign(body []byte, secrets []provider.Secret, at time.Time) http.Header {
+	return http.Header{signatureHeader: {Sign(body, at, secrets...)}}
 }
