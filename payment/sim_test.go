@@ -76,14 +76,21 @@ func opensAtOnce(k ConditionKind) bool {
 // conserved is G2.
 func conserved(t failer, v View) {
 	t.Helper()
-	for _, x := range append(slices.Collect(maps.Values(v.OtherTotals)), v.Totals) {
-		if x.Refunded < 0 || x.Lost < 0 || x.Open < 0 || x.Captured-x.Refunded < x.Lost+x.Open || x.Captured > x.Authorized {
-			t.Fatalf("G2: refunded + lost + open ≤ captured ≤ authorized does not hold: %+v", x)
-		}
-		if x.Refundable < 0 || x.Refundable > x.Captured || x.Unmatched < 0 || x.Released < 0 ||
-			x.PendingRefunds < 0 || x.Reserved < 0 {
-			t.Fatalf("G2: totals out of bounds: %+v", x)
-		}
+	bounded(t, v.Totals)
+	for _, other := range v.OtherTotals {
+		bounded(t, other)
+	}
+}
+
+func bounded(t failer, x Totals) {
+	if x.Refunded < 0 || x.Lost < 0 || x.Open < 0 || x.Captured-x.Refunded < x.Lost+x.Open || x.Captured > x.Authorized {
+		t.Helper()
+		t.Fatalf("G2: refunded + lost + open ≤ captured ≤ authorized does not hold: %+v", x)
+	}
+	if x.Refundable < 0 || x.Refundable > x.Captured || x.Unmatched < 0 || x.Released < 0 ||
+		x.PendingRefunds < 0 || x.Reserved < 0 {
+		t.Helper()
+		t.Fatalf("G2: totals out of bounds: %+v", x)
 	}
 }
 
