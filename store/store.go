@@ -196,7 +196,8 @@ type EntryWriter interface {
 // orders, payments and names.
 type WorkWriter interface {
 	// Enqueue adds work; an item that is queued already is made due no later
-	// than asked. Lanes are upserted first.
+	// than asked. Lanes are upserted first. ErrConflict if it is queued in
+	// another lane, where somebody else may be working on it.
 	Enqueue(ctx context.Context, items []Work) error
 	// CountAttempt counts the beginning of a solo run of the items under the token.
 	CountAttempt(ctx context.Context, queue, token string, ids []string) error

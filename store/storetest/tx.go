@@ -129,6 +129,29 @@ var txProofs = []proof{
 			return nil
 		})
 	}},
+	{"SwallowedErrorDoesNotCommit", func(b *bench) {
+		// After an error of a method only the rollback is left, also where the
+		// caller forgets the error.
+		b.insertPayment(pay("pay_1", "o-1"))
+		err := b.s.InTx(b.Context(), store.TxOptions{}, func(tx store.Tx) error {
+			if err := tx.SetSetting(b.Context(), "before", "v"); err != nil {
+				return err
+			}
+			if err := tx.InsertPayment(b.Context(), pay("pay_1", "o-2")); !errors.Is(err, store.ErrConflict) {
+				b.Errorf("inserting twice: %v", err)
+			}
+			if err := tx.SetSetting(b.Context(), "after", "v"); err == nil {
+				b.Error("the transaction was used on")
+			}
+			return nil
+		})
+		if err == nil {
+			b.Fatal("it committed")
+		}
+		for _, k := range []string{"before", "after"} {
+			missing(b, k, func(ctx context.Context, r store.Reader) (string, error) { return r.Setting(ctx, k) })
+		}
+	}},
 	{"NotFoundLeavesTheTransactionUsable", func(b *bench) {
 		b.tx(func(ctx context.Context, tx store.Tx) error {
 			if _, err := tx.Payment(ctx, "pay_none"); !errors.Is(err, store.ErrNotFound) {

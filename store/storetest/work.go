@@ -78,12 +78,12 @@ var workProofs = []proof{
 		b.equal("once, at the earliest", itemIDs(b.claim(q)), []string{"1"})
 	}},
 	{"EnqueueUnderAnotherLane", func(b *bench) {
-		// The item stays in its lane, and that lane becomes due.
+		// One item in two lanes could be worked twice at once.
 		b.enqueue(later("1", "a"))
-		b.enqueue(work("1", "b"))
-		c := b.claim(q)
-		b.equal("items", itemIDs(c), []string{"1"})
-		b.equal("lane", c.Items[0].Lane, "a")
+		b.fails(store.ErrConflict, func(ctx context.Context, tx store.Tx) error {
+			return tx.Enqueue(ctx, []store.Work{work("2", "b"), work("1", "b")})
+		})
+		b.equal("items", len(b.claim(q).Items), 0)
 	}},
 	{"EnqueueEndsWaiting", func(b *bench) {
 		b.enqueue(work("1", "a"))
