@@ -190,9 +190,9 @@ func TestRefusalsAreDiscreet(t *testing.T) {
 func TestResign(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	body := []byte(`{"id":"evt_1"}`)
-	h := Adapter{}.Resign(body, []provider.Secret{"whsec_handler"}, at)
+	h := stripe.Adapter{}.Resign(body, []provider.Secret{"whsec_handler"}, at)
 	acc := &provider.Account{Name: "a", Secrets: []provider.Secret{"whsec_handler"}}
-	if _, err := (Adapter{}).Verify(acc, &provider.Delivery{Header: h, Body: body, ReceivedAt: at}); err != nil {
+	if _, err := (stripe.Adapter{}).Verify(acc, &provider.Delivery{Header: h, Body: body, ReceivedAt: at}); err != nil {
 		t.Fatal(err)
 	}
 }
