@@ -224,7 +224,11 @@ func (h *house) redue(ids []string) {
 	err := h.store.InTx(context.Background(), store.TxOptions{}, func(tx store.Tx) error {
 		var work []store.Work
 		for _, i := range ids {
-			work = append(work, store.Work{Queue: store.QueueInbox, ID: i, Lane: "redue/" + i})
+			e, err := tx.Entry(context.Background(), i)
+			if err != nil {
+				return err
+			}
+			work = append(work, store.Work{Queue: store.QueueInbox, ID: i, Lane: "lane/" + e.Identity})
 		}
 		return tx.Enqueue(context.Background(), work)
 	})
