@@ -133,6 +133,7 @@ type EntryStatus struct {
 	Entry
 	State string
 	Result
+	// Deliveries counts the copies that came after the first delivery.
 	Deliveries      int
 	LastDeliveredAt time.Time
 	// Attempts and NextAt of unfinished work.
