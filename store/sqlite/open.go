@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"embed"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,329 +11,205 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pressly/goose/v3"
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
 
 	"github.com/unavez/unavez/store"
 )
 
-//go:embed migration/*.sql
-var migrations embed.FS
-
 // Defaults and bounds.
 const (
-	DefaultReaders     = 8
-	DefaultBusyTimeout = 5 * time.Second
-	defaultTxTimeout   = 30 * time.Second
-	commitTimeout      = 30 * time.Second
-	retriesMax         = 8
-	cacheKiB           = 16 << 10
+	// DefaultReaders is the number of connections that read at once.
+	DefaultReaders = 4
+	// DefaultLockTimeout bounds the wait for the right to write.
+	DefaultLockTimeout = 10 * time.Second
+	// DefaultTimeout bounds one transaction.
+	DefaultTimeout = 30 * time.Second
+	// cacheKiB is the page cache of a connection.
+	cacheKiB = 8 << 10
+	// walBytesMax is what the log is cut down to when it was written back.
+	walBytesMax = 64 << 20
+	// fileMode keeps the file to its owner: it holds what customers paid.
+	fileMode = 0o600
+	// applicationID marks our files in their header: "unav" in ASCII.
+	applicationID = 0x756e6176
 )
 
 // Options tune a Store; zero values are the defaults.
 type Options struct {
-	// Now is the ledger's clock.
+	// Now is the ledger's clock; leases and delays are by it. Processes that
+	// share a file must agree on it.
 	Now func() time.Time
 	// Readers bounds the connections that read at once.
 	Readers int
-	// BusyTimeout bounds the wait for another process's write.
-	BusyTimeout time.Duration
+	// LockTimeout bounds the wait for the right to write where a transaction
+	// does not say otherwise.
+	LockTimeout time.Duration
 	Logger      *slog.Logger
+
+	// wrap puts a layer between us and the driver, for tests.
+	wrap func(driver.Connector) driver.Connector
 }
 
 // Store is a ledger in one file.
 type Store struct {
 	path    string
 	opt     Options
-	writers *sql.DB
-	readers *sql.DB
-
-	// turn holds the writer's connection; whoever receives it writes.
-	turn   chan *writer
-	epoch  atomic.Uint64
-	closed chan struct{}
-	once   sync.Once
-
-	mu    sync.Mutex
-	wakes map[string][]chan struct{}
+	writer  *pool
+	readers *pool
+	epoch   atomic.Uint64
+	closed  chan struct{}
+	once    sync.Once
+	closing error
+	wakes   wakes
 }
 
-// writer is the one writing connection with its prepared statements.
-type writer struct {
-	conn *sql.Conn
-	stmt map[string]*sql.Stmt
-}
+var _ store.Store = (*Store)(nil)
 
-// Open opens or creates the file. It does not migrate.
+// Open opens the file and creates it where there is none. It does not migrate.
+// store.ErrUnavailable if it cannot be opened, store.ErrSchema if it is another
+// program's. The directory must exist and take locks: no network file system.
 func Open(ctx context.Context, path string, opt Options) (*Store, error) {
+	opt.fill()
+	if err := create(path); err != nil {
+		return nil, fmt.Errorf("sqlite: %w: %w", store.ErrUnavailable, err)
+	}
+	// On Linux this is what SQLite does by itself when it is built from source.
+	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+		return nil, fmt.Errorf("sqlite: %w: %w", store.ErrUnavailable, err)
+	}
+	s := &Store{path: path, opt: opt, closed: make(chan struct{})}
+	writes, err := s.database("")
+	if err != nil {
+		return nil, err
+	}
+	reads, err := s.database("&_pragma=query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	s.writer, s.readers = newPool(writes, 1, s.closed), newPool(reads, opt.Readers, s.closed)
+	s.writer.lost, s.readers.lost = s.lost, s.lost
+	s.writer.admit = s.admit
+	if err := s.writer.lend(ctx, func(*conn) error { return nil }); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: opening %s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+func (opt *Options) fill() {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Readers == 0 {
+	if opt.Readers <= 0 {
 		opt.Readers = DefaultReaders
 	}
-	if opt.BusyTimeout == 0 {
-		opt.BusyTimeout = DefaultBusyTimeout
+	if opt.LockTimeout <= 0 {
+		opt.LockTimeout = DefaultLockTimeout
 	}
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := checkDirectory(path); err != nil {
-		return nil, err
+	if opt.wrap == nil {
+		opt.wrap = func(c driver.Connector) driver.Connector { return c }
 	}
-	s := &Store{
-		path: path, opt: opt, turn: make(chan *writer, 1), closed: make(chan struct{}), wakes: map[string][]chan struct{}{},
-	}
-	var err error
-	if s.writers, err = sql.Open("sqlite", s.dsn("")); err != nil {
-		return nil, fmt.Errorf("opening %s: %w", path, err)
-	}
-	s.writers.SetMaxOpenConns(1)
-	if s.readers, err = sql.Open("sqlite", s.dsn("&_pragma=query_only(1)")); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), s.writers.Close())
-	}
-	s.readers.SetMaxOpenConns(opt.Readers)
-	s.readers.SetMaxIdleConns(opt.Readers)
-	w, err := s.connect(ctx)
-	if err != nil {
-		return nil, errors.Join(err, s.writers.Close(), s.readers.Close())
-	}
-	s.turn <- w
-	return s, nil
 }
 
-func checkDirectory(path string) error {
-	if path == "" || strings.ContainsAny(path, "\x00?#") {
-		return fmt.Errorf("sqlite: path %q cannot be a database: %w", path, store.ErrUnavailable)
+// creating keeps a file that one Store of the process creates from being opened
+// by another before it is closed again: the close would take its locks away.
+var creating sync.Mutex
+
+// create makes the file for its owner alone. A file that is there is not touched.
+func create(path string) error {
+	if path == "" || strings.HasPrefix(path, ":") || strings.ContainsRune(path, 0) {
+		return fmt.Errorf("a ledger needs a file, %q is none", path)
 	}
-	info, err := os.Stat(filepath.Dir(path))
+	creating.Lock()
+	defer creating.Unlock()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, fileMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("sqlite: the folder of %s: %w: %w", path, store.ErrUnavailable, err)
+		return err
 	}
-	if !info.IsDir() {
-		return fmt.Errorf("sqlite: %s is no folder: %w", filepath.Dir(path), store.ErrUnavailable)
+	return f.Close()
+}
+
+// database prepares connections; none is opened yet.
+func (s *Store) database(extra string) (*sql.DB, error) {
+	path, err := filepath.Abs(s.path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: finding %s: %w", s.path, err)
+	}
+	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() +
+		"?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")" +
+		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=temp_store(MEMORY)&_pragma=trusted_schema(0)" +
+		"&_pragma=cache_size(-" + strconv.Itoa(cacheKiB) + ")&_pragma=journal_size_limit(" + strconv.Itoa(walBytesMax) + ")" + extra
+	c, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: opening %s: %w", s.path, err)
+	}
+	return sql.OpenDB(s.opt.wrap(c)), nil
+}
+
+// admit refuses files that are not in WAL mode or not ours.
+func (s *Store) admit(ctx context.Context, c *conn) error {
+	mode, err := c.pragma(ctx, "journal_mode")
+	if err != nil {
+		return judge(err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%w: the journal mode stays %q and wal is needed; another program holds the file, or its file system takes no WAL",
+			store.ErrUnavailable, mode)
+	}
+	owner, err := c.pragma(ctx, "application_id")
+	if err != nil {
+		return judge(err)
+	}
+	var tables int
+	if err := c.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+		return judge(err)
+	}
+	if owner != strconv.Itoa(applicationID) && (owner != "0" || tables > 0 && !onlyVersions(ctx, c)) {
+		return fmt.Errorf("%w: the file belongs to another program (application id %s, %d objects)", store.ErrSchema, owner, tables)
 	}
 	return nil
 }
 
-func (s *Store) dsn(extra string) string {
-	return "file:" + (&url.URL{Path: s.path}).EscapedPath() + fmt.Sprintf(
-		"?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(0)"+
-			"&_pragma=cache_size(-%d)&_pragma=temp_store(MEMORY)%s", s.opt.BusyTimeout.Milliseconds(), cacheKiB, extra)
+// onlyVersions says that a migration was begun and nothing was migrated yet.
+func onlyVersions(ctx context.Context, c *conn) bool {
+	var others int
+	err := c.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE tbl_name NOT IN (?, 'sqlite_sequence')", versionTable).Scan(&others)
+	return err == nil && others == 0
 }
 
-// connect opens the writing connection and checks that the file may be ours.
-func (s *Store) connect(ctx context.Context) (*writer, error) {
-	conn, err := s.writers.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", s.path, translate(err))
-	}
-	var mode string
-	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", s.path, translate(err)), conn.Close())
-	}
-	if mode != "wal" {
-		return nil, errors.Join(fmt.Errorf(
-			"sqlite: %s is in journal mode %s and another process keeps it there, not wal: %w", s.path, mode, store.ErrUnavailable), conn.Close())
-	}
-	return &writer{conn: conn, stmt: map[string]*sql.Stmt{}}, nil
+// lost notes that a connection was given up. Whatever is cached of committed
+// state may be wrong from here on.
+func (s *Store) lost(err error) {
+	s.epoch.Add(1)
+	s.opt.Logger.Warn("a connection to the ledger was given up", "path", s.path, "error", err)
 }
 
-// Close waits for the open write and closes the file. Closing again does nothing.
+// Close waits for what is under way and closes the file. Closing again does nothing.
 func (s *Store) Close() error {
-	var err error
 	s.once.Do(func() {
 		close(s.closed)
-		if w := <-s.turn; w != nil {
-			err = w.conn.Close()
+		if err := errors.Join(s.writer.drain(), s.readers.drain()); err != nil {
+			s.closing = fmt.Errorf("sqlite: closing %s: %w", s.path, err)
 		}
-		err = errors.Join(err, s.writers.Close(), s.readers.Close())
 	})
-	return err
-}
-
-func (s *Store) isClosed() bool {
-	select {
-	case <-s.closed:
-		return true
-	default:
-		return false
-	}
+	return s.closing
 }
 
 // Epoch implements store.Store.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Now implements store.Store.
-func (s *Store) Now(context.Context) (time.Time, error) { return s.now(), nil }
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.now(), ctx.Err() }
 
 func (s *Store) now() time.Time { return s.opt.Now().UTC().Truncate(time.Microsecond) }
-
-// Wake implements store.Store. The hint reaches this process only; others poll.
-func (s *Store) Wake(queue string) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := make(chan struct{}, 1)
-	list := s.wakes[queue]
-	if len(list) >= wakesMax {
-		list = list[1:]
-	}
-	s.wakes[queue] = append(list, c)
-	return c
-}
-
-// wakesMax bounds the waiting channels of one queue; the oldest is forgotten.
-const wakesMax = 64
-
-func (s *Store) signal(queues map[string]bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for q := range queues {
-		for _, c := range s.wakes[q] {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
-		}
-	}
-}
-
-// Check implements store.Store.
-func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
-	var findings []store.Finding
-	err := s.View(ctx, func(r store.Reader) error {
-		q := r.(*tx).q
-		for _, want := range []struct{ pragma, value, name string }{
-			{"journal_mode", "wal", "journal"}, {"synchronous", "2", "synchronous"},
-		} {
-			var got string
-			if err := q.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil {
-				return translate(err)
-			}
-			findings = append(findings, store.Finding{
-				Name: want.name, OK: got == want.value, Message: fmt.Sprintf("%s is %s (wanted %s)", want.pragma, got, want.value),
-			})
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.Migrations(ctx)
-	if err != nil {
-		return findings, err
-	}
-	for _, m := range all {
-		if !m.Applied {
-			return findings, fmt.Errorf("sqlite: migration %d is missing: %w", m.Version, store.ErrSchema)
-		}
-	}
-	return append(findings, store.Finding{Name: "schema", OK: true, Message: fmt.Sprintf("version %d of %d", len(all), len(all))}), nil
-}
-
-// withWriter lends the writing connection.
-func (s *Store) withWriter(ctx context.Context, fn func(*writer) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case <-s.closed:
-		return fmt.Errorf("sqlite: closed: %w", store.ErrUnavailable)
-	case <-ctx.Done():
-		return ctx.Err()
-	case w := <-s.turn:
-		defer func() { s.turn <- w }()
-		if s.isClosed() {
-			return fmt.Errorf("sqlite: closed: %w", store.ErrUnavailable)
-		}
-		if w == nil {
-			var err error
-			if w, err = s.connect(ctx); err != nil {
-				return err
-			}
-			s.epoch.Add(1)
-		}
-		err := fn(w)
-		if errors.Is(err, store.ErrCommitUnknown) || errors.Is(err, errBroken) {
-			_ = w.conn.Close()
-			s.writers.SetMaxIdleConns(0)
-			w = nil
-		}
-		return err
-	}
-}
-
-// migrator runs fn with a goose provider over the writing connection's database.
-func (s *Store) migrator(ctx context.Context, fn func(*goose.Provider) error) error {
-	db, err := sql.Open("sqlite", s.dsn("&_txlock=immediate"))
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", s.path, err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	root, err := fs.Sub(migrations, "migration")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, root)
-	if err != nil {
-		return fmt.Errorf("reading migrations: %w", err)
-	}
-	return fn(p)
-}
-
-// MigrateUp implements store.Migrator.
-func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
-	var done []store.Migration
-	err := s.withWriter(ctx, func(*writer) error {
-		return s.migrator(ctx, func(p *goose.Provider) error {
-			results, err := p.Up(ctx)
-			if err != nil {
-				return fmt.Errorf("migrating %s: %w", s.path, translate(err))
-			}
-			for _, r := range results {
-				done = append(done, store.Migration{
-					Version: r.Source.Version, Name: migrationName(r.Source.Path), Applied: true, AppliedAt: s.now(),
-				})
-			}
-			return nil
-		})
-	})
-	return done, err
-}
-
-// Migrations implements store.Migrator.
-func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
-	var all []store.Migration
-	err := s.withWriter(ctx, func(*writer) error {
-		return s.migrator(ctx, func(p *goose.Provider) error {
-			status, err := p.Status(ctx)
-			if err != nil {
-				return fmt.Errorf("reading the state of migrations: %w", translate(err))
-			}
-			for _, st := range status {
-				text, err := migrations.ReadFile("migration/" + filepath.Base(st.Source.Path))
-				if err != nil {
-					return err
-				}
-				all = append(all, store.Migration{
-					Version: st.Source.Version, Name: migrationName(st.Source.Path), Applied: st.State == goose.StateApplied,
-					AppliedAt: st.AppliedAt.UTC(), SQL: string(text),
-				})
-			}
-			return nil
-		})
-	})
-	return all, err
-}
-
-func migrationName(path string) string {
-	name := strings.TrimSuffix(filepath.Base(path), ".sql")
-	_, name, _ = strings.Cut(name, "_")
-	return name
-}

@@ -3,102 +3,50 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/unavez/unavez/store"
 )
 
-// errBroken says that the connection's state is doubtful; it is never used again.
-var errBroken = errors.New("sqlite: the connection is broken")
-
-// querier is a connection.
-type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
+// Bounds of the tries of one transaction.
+const (
+	triesMax = 5
+	// pauseBase bounds the wait after the first try; it doubles with each.
+	pauseBase = 2 * time.Millisecond
+)
 
 // tx is one transaction, or one snapshot that only reads.
 type tx struct {
-	s     *Store
-	q     querier
-	w     *writer
-	now   time.Time
-	woken map[string]bool
-	// failed is the first error that came from the database.
+	c   *conn
+	now time.Time
+	// writes says that the transaction may write. Its statements run to their
+	// end, since an interrupted one may end the transaction behind our back;
+	// contexts are looked at between them.
+	writes bool
+	until  context.Context
+	woken  map[string]bool
+	// failed is the first error; from it on there is only the rollback.
 	failed error
 }
 
-var (
-	_ store.Store = (*Store)(nil)
-	_ store.Tx    = (*tx)(nil)
-)
-
-// translate maps a driver's error to the port's sentinels.
-func translate(err error) error {
-	var e *sqlite.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &e):
-		if s := sentinel(e.Code()); s != nil {
-			return fmt.Errorf("%w: %w", s, err)
-		}
-	case errors.Is(err, sql.ErrNoRows):
-		return store.ErrNotFound
-	case errors.Is(err, sql.ErrConnDone), errors.Is(err, driver.ErrBadConn), err.Error() == "sql: database is closed":
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
-	return err
-}
-
-func sentinel(code int) error {
-	switch code & 0xff {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return store.ErrBusy
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY:
-		return store.ErrFull
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_NOMEM:
-		return store.ErrUnavailable
-	case sqlite3.SQLITE_CONSTRAINT:
-		return store.ErrConflict
-	case sqlite3.SQLITE_INTERRUPT:
-		return context.Canceled
-	case sqlite3.SQLITE_ERROR:
-		return nil
-	}
-	return nil
-}
+var _ store.Tx = (*tx)(nil)
 
 // InTx implements store.Store.
 func (s *Store) InTx(ctx context.Context, opt store.TxOptions, fn func(store.Tx) error) error {
-	timeout := opt.Timeout
-	if timeout == 0 {
-		timeout = defaultTxTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	for try := 1; ; try++ {
-		err, retryable := s.once1(ctx, fn)
-		if err == nil || !retryable || opt.NoRetry || try >= retriesMax {
-			return err
-		}
-		if !pause(ctx, try) {
+		again, err := s.try(ctx, opt, fn)
+		if err == nil || !again || opt.NoRetry || try >= triesMax || !pause(ctx, try) {
 			return err
 		}
 	}
 }
 
-// pause waits with jitter before the next try.
+// pause waits with jitter before the next try; false says that the caller is gone.
 func pause(ctx context.Context, try int) bool {
-	timer := time.NewTimer(time.Duration(rand.Int64N(int64(time.Millisecond) << min(try, 8))))
+	timer := time.NewTimer(rand.N(pauseBase << try))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -108,123 +56,122 @@ func pause(ctx context.Context, try int) bool {
 	}
 }
 
-// once1 runs fn in one transaction and says whether the failure may be tried again.
-func (s *Store) once1(ctx context.Context, fn func(store.Tx) error) (err error, retryable bool) {
-	err = s.withWriter(ctx, func(w *writer) error {
-		if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
-			retryable = isBusy(err)
-			return s.beginFailed(ctx, err)
+// try runs fn in one transaction and says whether the failure may be tried again.
+func (s *Store) try(ctx context.Context, opt store.TxOptions, fn func(store.Tx) error) (again bool, err error) {
+	lockTimeout := opt.LockTimeout
+	if lockTimeout <= 0 {
+		lockTimeout = s.opt.LockTimeout
+	}
+	waiting, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	begun := false
+	err = s.writer.lend(waiting, func(c *conn) error {
+		if err := c.begin(waiting); err != nil {
+			return judge(err)
 		}
-		t := &tx{s: s, q: w.conn, w: w, now: s.now(), woken: map[string]bool{}}
-		done := false
-		defer func() {
-			if !done { // a panic of fn
-				_ = w.rollback()
-			}
-		}()
-		err := fn(t)
-		done = true
-		if err != nil {
-			retryable = t.failed != nil && isBusy(t.failed)
-			if e := w.rollback(); e != nil {
-				return fmt.Errorf("%w: %w", errBroken, err)
-			}
-			if ctx.Err() != nil && t.failed != nil {
-				return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-			}
-			return err
-		}
-		if err := s.commit(ctx, w); err != nil {
-			retryable = errors.Is(err, store.ErrBusy)
-			return err
-		}
-		s.signal(t.woken)
-		return nil
+		begun = true
+		again, err = s.run(ctx, c, opt, fn)
+		return err
 	})
-	return err, retryable
-}
-
-func (s *Store) beginFailed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err == nil || begun {
+		return again, err
 	}
-	return fmt.Errorf("beginning a transaction: %w", translate(err))
+	again = errors.Is(err, store.ErrBusy)
+	if ctx.Err() == nil && waiting.Err() != nil && !errors.Is(err, store.ErrUnavailable) {
+		again, err = true, fmt.Errorf("%w: nobody let go of the right to write within %v", store.ErrBusy, lockTimeout)
+	}
+	return again, fmt.Errorf("sqlite: beginning a transaction: %w", err)
 }
 
-// commit runs under a context that a hang-up cannot cancel. A busy COMMIT has
-// committed nothing and is rolled back; any other failure is doubt.
-func (s *Store) commit(ctx context.Context, w *writer) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+// run is a transaction from its BEGIN on.
+func (s *Store) run(ctx context.Context, c *conn, opt store.TxOptions, fn func(store.Tx) error) (again bool, err error) {
+	timeout := opt.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	until, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: the transaction took longer than %v", store.ErrBusy, timeout))
 	defer cancel()
-	err := w.exec(ctx, "COMMIT")
+	t := &tx{c: c, now: s.now(), writes: true, until: until, woken: map[string]bool{}}
+	ended := false
+	defer func() {
+		if !ended { // fn has panicked
+			c.rollback()
+		}
+	}()
+	err = fn(t)
+	ended = true
 	if err == nil {
-		return nil
+		err = t.failed
 	}
-	if isBusy(err) && w.rollback() == nil {
-		return fmt.Errorf("committing: %w", translate(err))
+	if err != nil {
+		c.rollback()
+		return busy(t.failed), err
 	}
-	return fmt.Errorf("%w: %w", store.ErrCommitUnknown, err)
+	if again, err = c.commit(); err == nil {
+		s.wakes.signal(t.woken)
+	}
+	return again, err
 }
 
-func isBusy(err error) bool { return errors.Is(translate(err), store.ErrBusy) }
-
-func (w *writer) exec(ctx context.Context, query string) error {
-	_, err := w.conn.ExecContext(ctx, query)
-	return err
-}
-
-// rollback ends the transaction, whatever its state. A statement that failed
-// may have rolled back already.
-func (w *writer) rollback() error {
-	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
-	defer cancel()
-	err := w.exec(ctx, "ROLLBACK")
-	if err != nil && err.Error() == "SQL logic error: cannot rollback - no transaction is active (1)" {
-		return nil
+// commit is never canceled: a caller that hangs up leaves whole or nothing. A
+// busy COMMIT has done nothing and is undone. After any other failure nobody
+// knows what the log holds, and the connection is given up.
+func (c *conn) commit() (again bool, err error) {
+	_, err = c.ExecContext(context.Background(), "COMMIT")
+	switch {
+	case err == nil:
+		return false, nil
+	case busy(err):
+		c.rollback()
+		return true, fmt.Errorf("sqlite: committing: %w", judge(err))
 	}
-	return err
+	c.broken = true
+	return false, fmt.Errorf("sqlite: committing: %w: %w", store.ErrCommitUnknown, judge(err))
 }
 
 // View implements store.Store.
-func (s *Store) View(ctx context.Context, fn func(store.Reader) error) (err error) {
-	if s.isClosed() {
-		return fmt.Errorf("sqlite: closed: %w", store.ErrUnavailable)
-	}
-	conn, err := s.readers.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("reading: %w", translate(err))
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
-		return fmt.Errorf("beginning a snapshot: %w", translate(err))
-	}
-	defer func() {
-		if _, e := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); e != nil && err == nil {
-			err = fmt.Errorf("ending a snapshot: %w", translate(e))
+func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
+	began := false
+	err := s.readers.lend(ctx, func(c *conn) error {
+		if _, err := c.ExecContext(ctx, "BEGIN"); err != nil {
+			c.rollback()
+			return judge(err)
 		}
-	}()
-	return fn(&tx{s: s, q: conn, now: s.now()})
+		defer c.rollback()
+		began = true
+		return fn(&tx{c: c, now: s.now(), until: ctx})
+	})
+	if err != nil && !began {
+		return fmt.Errorf("sqlite: beginning a snapshot: %w", err)
+	}
+	return err
 }
 
-// stmt prepares a statement once for the writing connection.
-func (t *tx) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st := t.w.stmt[query]; st != nil {
-		return st, nil
+// ready says whether a statement may run, and under which context. The
+// transaction's own time limit is an error that names it.
+func (t *tx) ready(ctx context.Context) (context.Context, error) {
+	switch {
+	case !t.writes:
+		return ctx, nil
+	case t.failed != nil:
+		return nil, fmt.Errorf("sqlite: the transaction has failed before: %w", t.failed)
+	case ctx.Err() != nil:
+		t.failed = ctx.Err()
+		return nil, t.failed
+	case t.until.Err() != nil:
+		t.failed = context.Cause(t.until)
+		return nil, t.failed
 	}
-	st, err := t.w.conn.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, t.fail(err)
-	}
-	t.w.stmt[query] = st
-	return st, nil
+	return context.WithoutCancel(ctx), nil
 }
 
-// fail remembers the first error of the database and translates it.
+// fail notes an error of the driver, and gives it its sentinel.
 func (t *tx) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	err = translate(err)
+	t.c.broken = t.c.broken || doubtful(err)
+	err = judge(err)
 	if t.failed == nil && !errors.Is(err, store.ErrNotFound) {
 		t.failed = err
 	}
@@ -232,12 +179,12 @@ func (t *tx) fail(err error) error {
 }
 
 // exec runs a statement and returns the number of rows that it changed.
-func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	st, err := t.stmt(ctx, query)
+func (t *tx) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	ctx, err := t.ready(ctx)
 	if err != nil {
 		return 0, err
 	}
-	res, err := st.ExecContext(ctx, args...)
+	res, err := t.c.exec(ctx, text, args...)
 	if err != nil {
 		return 0, t.fail(err)
 	}
@@ -246,18 +193,13 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error)
 }
 
 // query calls scan for each row.
-func (t *tx) query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) (err error) {
-	var rows *sql.Rows
-	if t.w != nil {
-		st, err := t.stmt(ctx, query)
-		if err != nil {
-			return err
-		}
-		rows, err = st.QueryContext(ctx, args...)
-		if err != nil {
-			return t.fail(err)
-		}
-	} else if rows, err = t.q.QueryContext(ctx, query, args...); err != nil {
+func (t *tx) query(ctx context.Context, scan func(*sql.Rows) error, text string, args ...any) error {
+	ctx, err := t.ready(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := t.c.query(ctx, text, args...)
+	if err != nil {
 		return t.fail(err)
 	}
 	defer rows.Close()
@@ -266,23 +208,30 @@ func (t *tx) query(ctx context.Context, scan func(*sql.Rows) error, query string
 			return t.fail(err)
 		}
 	}
-	return t.fail(rows.Err())
+	if err := rows.Err(); err != nil {
+		return t.fail(err)
+	}
+	// RETURNING takes effect with the last step: its failure shows at the end.
+	return t.fail(rows.Close())
 }
 
 // all collects the rows of a query.
-func all[T any](ctx context.Context, t *tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+func all[T any](ctx context.Context, t *tx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
 	err := t.query(ctx, func(rows *sql.Rows) error {
 		v, err := scan(rows)
 		out = append(out, v)
 		return err
-	}, query, args...)
-	return out, err
+	}, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
-// one returns the only row of a query, or store.ErrNotFound.
-func one[T any](ctx context.Context, t *tx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	rows, err := all(ctx, t, scan, query, args...)
+// one returns the first row of a query, or store.ErrNotFound.
+func one[T any](ctx context.Context, t *tx, scan func(scanner) (T, error), text string, args ...any) (T, error) {
+	rows, err := all(ctx, t, scan, text, args...)
 	if err == nil && len(rows) == 0 {
 		err = store.ErrNotFound
 	}

@@ -1,4 +1,5 @@
 -- +goose Up
+PRAGMA application_id = 1970168182;
 CREATE TABLE inbox (
     id TEXT PRIMARY KEY, account TEXT NOT NULL, mode TEXT NOT NULL, connected TEXT NOT NULL, identity TEXT NOT NULL,
     provider_event_id TEXT NOT NULL, type TEXT NOT NULL, source TEXT NOT NULL, received_at INTEGER NOT NULL,
