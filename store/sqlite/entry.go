@@ -14,6 +14,9 @@ import (
 	"github.com/unavez/unavez/store"
 )
 
+// limitMax is the largest page, with the row that shows that there are more.
+const limitMax = 101
+
 const (
 	codecPlain = 0
 	codecLZ4   = 1
@@ -37,7 +40,7 @@ func scanEntry(e *store.Entry, more ...any) (dest []any, finish func()) {
 
 // entryState derives the state of an entry; ? is now.
 const entryState = `CASE WHEN r.id IS NOT NULL THEN r.state WHEN w.waiting = 1 THEN 'waiting'
-	WHEN w.token <> '' AND EXISTS (SELECT 1 FROM lane l WHERE l.queue = w.queue AND l.lane = w.lane AND l.token = w.token AND l.until > ?)
+	WHEN w.token <> '' AND ` + entryHeld + `
 	THEN 'processing' ELSE 'received' END`
 
 const entryFrom = ` FROM inbox i LEFT JOIN inbox_result r ON r.id = i.id LEFT JOIN inbox_delivery d ON d.id = i.id
@@ -170,12 +173,33 @@ func (t *tx) Entries(ctx context.Context, l store.List) ([]store.EntryStatus, er
 	now := t.now.UnixMicro()
 	q := query{text: entrySelect, args: []any{now}, id: "i.id"}
 	if state, ok := l.Where["state"]; ok {
-		q.and("("+entryState+") = ?", now, state)
+		q.inState(state, now)
 	}
 	if err := q.filter(l, entryFilters); err != nil {
 		return nil, err
 	}
 	return all(ctx, t, scanStatus, q.text, q.args...)
+}
+
+const entryHeld = `EXISTS (SELECT 1 FROM lane l WHERE l.queue = w.queue AND l.lane = w.lane AND l.token = w.token AND l.until > ?)`
+
+// inState says what entryState does for one state, in a way that lets SQLite
+// begin with the few rows of that state where an index knows them.
+func (q *query) inState(state string, now int64) {
+	switch state {
+	case store.EntryDead:
+		q.and(`r.state = 'dead'`)
+	case store.EntryProcessed:
+		q.and(`r.state = 'processed'`)
+	case store.EntryWaiting:
+		q.and(`w.waiting = 1 AND r.id IS NULL`)
+	case store.EntryProcessing:
+		q.and(`w.token <> '' AND w.waiting = 0 AND r.id IS NULL AND `+entryHeld, now)
+	case store.EntryReceived:
+		q.and(`r.id IS NULL AND coalesce(w.waiting, 0) = 0 AND NOT `+entryHeld, now)
+	default:
+		q.and(`0`)
+	}
 }
 
 // query builds a list's statement.
@@ -211,28 +235,26 @@ func (q *query) filter(l store.List, allowed map[string]string) error {
 		if column == "" {
 			continue
 		}
-		q.and(column+" = ?", value(column, l.Where[k]))
+		v, ok := value(column, l.Where[k])
+		if !ok {
+			return fmt.Errorf("sqlite: column %q cannot be %q: %w", k, l.Where[k], store.ErrFilter)
+		}
+		q.and(column+" = ?", v)
 	}
 	if l.After != "" {
 		q.and(q.id+" < ?", l.After)
 	}
 	q.text += " ORDER BY " + q.id + " DESC LIMIT ?"
-	q.args = append(q.args, l.Limit)
+	q.args = append(q.args, min(max(l.Limit, 1), limitMax))
 	return nil
 }
 
-// value reads a filter for a column that holds a truth value.
-func value(column, v string) any {
+// value reads a filter for its column; false says that the column cannot hold it.
+func value(column, v string) (any, bool) {
 	if !strings.HasSuffix(column, ".adopted") {
-		return v
+		return v, true
 	}
-	switch v {
-	case "true":
-		return 1
-	case "false":
-		return 0
-	}
-	return v
+	return v == "true", v == "true" || v == "false"
 }
 
 const insertEntry = `INSERT INTO inbox (id, account, mode, connected, identity, provider_event_id, type, source, received_at,

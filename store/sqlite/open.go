@@ -34,6 +34,8 @@ const (
 	cacheKiB = 8 << 10
 	// walBytesMax is what the log is cut down to when it was written back.
 	walBytesMax = 64 << 20
+	// openTimeout bounds the wait for a file that another program holds.
+	openTimeout = 5 * time.Second
 	// fileMode keeps the file to its owner: it holds what customers paid.
 	fileMode = 0o600
 	// applicationID marks our files in their header: "unav" in ASCII.
@@ -52,8 +54,10 @@ type Options struct {
 	LockTimeout time.Duration
 	Logger      *slog.Logger
 
-	// wrap puts a layer between us and the driver, for tests.
-	wrap func(driver.Connector) driver.Connector
+	// wrap puts a layer between us and the driver, and openTimeout shortens the
+	// wait at opening, for tests.
+	wrap        func(driver.Connector) driver.Connector
+	openTimeout time.Duration
 }
 
 // Store is a ledger in one file.
@@ -95,7 +99,11 @@ func Open(ctx context.Context, path string, opt Options) (*Store, error) {
 	s.writer, s.readers = newPool(writes, 1, s.closed), newPool(reads, opt.Readers, s.closed)
 	s.writer.lost, s.readers.lost = s.lost, s.lost
 	s.writer.admit = s.admit
-	if err := s.writer.lend(ctx, func(*conn) error { return nil }); err != nil {
+	err = s.writer.lend(ctx, func(*conn) error { return nil })
+	if errors.Is(err, store.ErrBusy) {
+		err = fmt.Errorf("another program holds the file and keeps it from the journal mode wal: %w", err)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: opening %s: %w", path, err), s.Close())
 	}
 	return s, nil
@@ -113,6 +121,9 @@ func (opt *Options) fill() {
 	}
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opt.openTimeout <= 0 {
+		opt.openTimeout = openTimeout
 	}
 	if opt.wrap == nil {
 		opt.wrap = func(c driver.Connector) driver.Connector { return c }
@@ -147,7 +158,7 @@ func (s *Store) database(extra string) (*sql.DB, error) {
 		return nil, fmt.Errorf("sqlite: finding %s: %w", s.path, err)
 	}
 	dsn := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() +
-		"?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")" +
+		"?_pragma=busy_timeout(" + strconv.FormatInt(s.opt.openTimeout.Milliseconds(), 10) + ")" +
 		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=temp_store(MEMORY)&_pragma=trusted_schema(0)" +
 		"&_pragma=cache_size(-" + strconv.Itoa(cacheKiB) + ")&_pragma=journal_size_limit(" + strconv.Itoa(walBytesMax) + ")" + extra
 	c, err := sqlite.NewConnector(dsn)
@@ -177,6 +188,10 @@ func (s *Store) admit(ctx context.Context, c *conn) error {
 	}
 	if owner != strconv.Itoa(applicationID) && (owner != "0" || tables > 0 && !onlyVersions(ctx, c)) {
 		return fmt.Errorf("%w: the file belongs to another program (application id %s, %d objects)", store.ErrSchema, owner, tables)
+	}
+	// From here on the contexts of the callers bound the wait for others.
+	if _, err := c.ExecContext(ctx, "PRAGMA busy_timeout = "+strconv.FormatInt(busyTimeout.Milliseconds(), 10)); err != nil {
+		return judge(err)
 	}
 	return nil
 }

@@ -70,25 +70,41 @@ func (t *tx) claim(ctx context.Context, req store.ClaimRequest, c *store.Claim) 
 			return 0, err
 		}
 	}
+	if len(taken) == 0 {
+		return stale, nil
+	}
 	c.Token = newToken(len(taken))
+	var held []string
+	var seqs []int64
 	for _, lane := range lanes {
-		due := taken[lane]
-		if due == nil {
-			continue
-		}
-		if _, err := t.exec(ctx, `UPDATE lane SET token = ?, until = ? WHERE queue = ? AND lane = ?`,
-			c.Token, now+req.Lease.Microseconds(), req.Queue, lane); err != nil {
-			return 0, err
-		}
-		for _, row := range due {
+		for _, row := range taken[lane] {
 			row.item.Suspect = row.item.Suspect || row.token != ""
-			if _, err := t.exec(ctx, `UPDATE work SET token = ?, suspect = ? WHERE seq = ?`, c.Token, row.item.Suspect, row.seq); err != nil {
-				return 0, err
-			}
-			c.Items = append(c.Items, row.item)
+			c.Items, seqs = append(c.Items, row.item), append(seqs, row.seq)
+		}
+		if taken[lane] != nil {
+			held = append(held, lane)
 		}
 	}
-	return stale, nil
+	return stale, t.mark(ctx, req.Queue, c.Token, now+req.Lease.Microseconds(), held, seqs)
+}
+
+// mark writes the token to lanes and items. An item that still carries another
+// token was held by somebody who got no result.
+func (t *tx) mark(ctx context.Context, queue, token string, until int64, lanes []string, seqs []int64) error {
+	laneList, err := encode(lanes)
+	if err != nil {
+		return err
+	}
+	seqList, err := encode(seqs)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(ctx, `UPDATE lane SET token = ?, until = ? WHERE queue = ? AND lane IN (SELECT value FROM json_each(?))`,
+		token, until, queue, laneList); err != nil {
+		return err
+	}
+	_, err = t.exec(ctx, `UPDATE work SET suspect = suspect OR token <> '', token = ? WHERE seq IN (SELECT value FROM json_each(?))`, token, seqList)
+	return err
 }
 
 // due returns the due items of a lane, oldest first, and when the next one is
@@ -113,16 +129,17 @@ func (t *tx) due(ctx context.Context, req store.ClaimRequest, lane string, now i
 		due = append(due, row)
 	}
 	if len(due) == 0 {
-		next, err = one(ctx, t, func(row scanner) (int64, error) {
-			var v sql.NullInt64
-			err := row.Scan(&v)
-			if !v.Valid {
-				return math.MaxInt64, err
-			}
-			return v.Int64, err
-		}, `SELECT min(not_before) FROM work WHERE queue = ? AND lane = ?`, req.Queue, lane)
+		next, err = one(ctx, t, scanNext, `SELECT min(not_before) FROM work WHERE queue = ? AND lane = ?`, req.Queue, lane)
 	}
 	return due, next, err
+}
+
+func scanNext(row scanner) (int64, error) {
+	var v sql.NullInt64
+	if err := row.Scan(&v); err != nil || v.Valid {
+		return v.Int64, err
+	}
+	return math.MaxInt64, nil
 }
 
 func scanWork(row scanner) (w workRow, err error) {
@@ -198,39 +215,40 @@ func (t *tx) dueLane(ctx context.Context, queue, lane string, due int64) error {
 	return err
 }
 
-const heldByToken = ` WHERE queue = ? AND id = ? AND token = ? AND EXISTS (SELECT 1 FROM lane l
+// underToken selects items that the token holds together with their lane; the
+// ids are a list in JSON.
+const underToken = ` WHERE queue = ? AND token = ? AND id IN (SELECT value FROM json_each(?)) AND EXISTS (SELECT 1 FROM lane l
 	WHERE l.queue = work.queue AND l.lane = work.lane AND l.token = work.token)`
 
-// held runs a statement for an item under the token.
-func (t *tx) held(ctx context.Context, query string, queue, token, id string, args ...any) error {
-	n, err := t.exec(ctx, query+heldByToken, append(args, queue, id, token)...)
-	if err == nil && n == 0 {
+// held runs a statement for items under the token; ErrLeaseLost unless it meets
+// all of them.
+func (t *tx) held(ctx context.Context, statement, queue, token string, ids []string, args ...any) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	ids = unique(ids)
+	list, err := encode(ids)
+	if err != nil {
+		return err
+	}
+	n, err := t.exec(ctx, statement+underToken, append(args, queue, token, list)...)
+	if err == nil && n < int64(len(ids)) {
 		err = store.ErrLeaseLost
 	}
 	if err != nil {
-		return fmt.Errorf("work %s: %w", id, err)
+		return fmt.Errorf("work %s and %d others of %s: %w", ids[0], len(ids)-1, queue, err)
 	}
 	return nil
 }
 
 // CountAttempt implements store.WorkWriter.
 func (t *tx) CountAttempt(ctx context.Context, queue, token string, ids []string) error {
-	for _, id := range unique(ids) {
-		if err := t.held(ctx, `UPDATE work SET attempts = attempts + 1`, queue, token, id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.held(ctx, `UPDATE work SET attempts = attempts + 1`, queue, token, ids)
 }
 
 // Complete implements store.WorkWriter.
 func (t *tx) Complete(ctx context.Context, queue, token string, ids []string) error {
-	for _, id := range unique(ids) {
-		if err := t.held(ctx, `DELETE FROM work`, queue, token, id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.held(ctx, `DELETE FROM work`, queue, token, ids)
 }
 
 // Postpone implements store.WorkWriter.
@@ -241,34 +259,32 @@ func (t *tx) Postpone(ctx context.Context, queue, token string, items []store.Po
 			set, args = ", attempts = ?", append(args, *it.Attempts)
 		}
 		if err := t.held(ctx, `UPDATE work SET token = '', suspect = 0, not_before = ?, waiting = ?, last_error = ?`+set,
-			queue, token, it.ID, args...); err != nil {
+			queue, token, []string{it.ID}, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Release implements store.WorkWriter.
+// Release implements store.WorkWriter. That tokens are not empty is said in SQL
+// too, so that the partial indexes serve.
 func (t *tx) Release(ctx context.Context, queue, token string) error {
-	if token == "" {
-		return nil
+	const held = ` WHERE queue = ? AND token = ? AND token <> '' `
+	const its = ` FROM work w WHERE w.queue = lane.queue AND w.lane = lane.lane`
+	if _, err := t.exec(ctx, `UPDATE work SET token = ''`+held+`AND EXISTS (SELECT 1 FROM lane l
+		WHERE l.queue = work.queue AND l.lane = work.lane AND l.token = work.token)`, queue, token); err != nil {
+		return fmt.Errorf("releasing the work of %s: %w", queue, err)
 	}
-	lanes, err := all(ctx, t, text, `SELECT lane FROM lane WHERE queue = ? AND token = ? ORDER BY lane`, queue, token)
+	if _, err := t.exec(ctx, `DELETE FROM lane`+held+`AND NOT EXISTS (SELECT 1`+its+`)`, queue, token); err != nil {
+		return fmt.Errorf("removing the idle lanes of %s: %w", queue, err)
+	}
+	next, err := all(ctx, t, scanNext, `UPDATE lane SET token = '', until = 0, next_at = (SELECT min(w.not_before)`+its+`)`+held+`RETURNING next_at`,
+		queue, token)
 	if err != nil {
-		return err
+		return fmt.Errorf("releasing the lanes of %s: %w", queue, err)
 	}
-	for _, lane := range lanes {
-		if _, err := t.exec(ctx, `UPDATE work SET token = '' WHERE queue = ? AND lane = ? AND token = ?`, queue, lane, token); err != nil {
-			return err
-		}
-		_, next, err := t.due(ctx, store.ClaimRequest{Queue: queue, PerLane: 1}, lane, math.MinInt64)
-		if err != nil {
-			return err
-		}
-		if err := t.settleLane(ctx, queue, lane, next); err != nil {
-			return err
-		}
-		if next <= t.now.UnixMicro() {
+	for _, at := range next {
+		if at <= t.now.UnixMicro() {
 			t.woken[queue] = true
 		}
 	}
@@ -342,39 +358,4 @@ func (t *tx) Unwait(ctx context.Context, ids []string) error {
 		}
 	}
 	return nil
-}
-
-// Stats implements store.Store.
-func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
-	st := store.Stats{OpenExceptions: map[string]int{}}
-	err := s.View(ctx, func(r store.Reader) (err error) {
-		t := r.(*tx)
-		st.Queues, err = all(ctx, t, func(row scanner) (q store.QueueStats, err error) {
-			var oldest sql.NullInt64
-			err = row.Scan(&q.Queue, &q.Pending, &q.Waiting, &oldest)
-			q.Oldest = instant(oldest)
-			return q, err
-		}, `SELECT queue, sum(waiting = 0), sum(waiting = 1), min(CASE WHEN waiting = 0 THEN enqueued_at END) FROM work GROUP BY queue ORDER BY queue`)
-		if err != nil {
-			return err
-		}
-		err = t.query(ctx, func(rows *sql.Rows) error {
-			var kind string
-			var n int
-			err := rows.Scan(&kind, &n)
-			st.OpenExceptions[kind] = n
-			return err
-		}, `SELECT kind, count(*) FROM exception WHERE state IN ('open', 'acknowledged') GROUP BY kind`)
-		if err != nil {
-			return err
-		}
-		count := func(n *int, text string) error {
-			return t.query(ctx, func(rows *sql.Rows) error { return rows.Scan(n) }, text)
-		}
-		if err := count(&st.DeadEntries, `SELECT count(*) FROM inbox_result WHERE state = 'dead'`); err != nil {
-			return err
-		}
-		return count(&st.DeadMessages, `SELECT count(*) FROM message WHERE state = 'dead'`)
-	})
-	return st, err
 }

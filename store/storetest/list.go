@@ -147,6 +147,25 @@ var listProofs = []proof{
 			})
 		}
 	}},
+	{"ImpossibleValuesAreRefused", func(b *bench) {
+		err := b.s.View(b.Context(), func(r store.Reader) error {
+			_, err := r.Payments(b.Context(), store.List{Where: map[string]string{"adopted": "perhaps"}, Limit: 10})
+			return err
+		})
+		if !errors.Is(err, store.ErrFilter) {
+			b.Errorf("%v, want ErrFilter", err)
+		}
+	}},
+	{"LimitsAreBounded", func(b *bench) {
+		const rows = 110
+		for i := range rows {
+			b.insertPayment(pay("pay_"+number(i), "o-1"))
+		}
+		for limit, want := range map[int]int{-1: 1, 0: 1, 1: 1, 101: 101, 1 << 40: 101} {
+			got := read(b, func(ctx context.Context, r store.Reader) ([]string, error) { return listPayments(ctx, r, store.List{Limit: limit}) })
+			b.equal("rows of limit "+number(limit), len(got), want)
+		}
+	}},
 	{"Pages", func(b *bench) {
 		const rows = 25
 		want := make([]string, rows)

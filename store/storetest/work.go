@@ -175,6 +175,20 @@ var workProofs = []proof{
 		}
 		b.equal("queues", seen, map[string][2]int{q: {2, 0}, "other": {0, 1}})
 	}},
+	{"StatsCountWhatIsPostponed", func(b *bench) {
+		// What fails and is tried again is still to be done, and grows old.
+		b.enqueue(work("1", "a"))
+		c := b.claim(q)
+		b.postpone(c.Token, store.Postponed{ID: "1", Delay: time.Hour})
+		b.release(c.Token)
+		stats, err := b.s.Stats(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(stats.Queues) != 1 || stats.Queues[0].Pending != 1 || stats.Queues[0].Oldest.IsZero() {
+			b.Errorf("queues %+v", stats.Queues)
+		}
+	}},
 }
 
 // suspect: whoever holds an item when its lease lapses leaves it suspect, and it
