@@ -6,10 +6,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unavez/unavez/store"
 )
@@ -221,9 +224,10 @@ func TestRetryByAPerson(t *testing.T) {
 }
 
 // Of people who retry at once, one does.
-func TestRetryAtOnce(t *testing.T) {
-	b := newBench(t)
-	s := newShop(t, func(hit, int) int { return http.StatusGone })
+func TestRetryAtOnce(t *testing.T) { retryAtOnce(newBench(t)) }
+
+func retryAtOnce(b *bench) {
+	s := newShop(b, func(hit, int) int { return http.StatusGone })
 	id := b.put("shop", "pay_1", "x")[0]
 	r, stop := b.start(b.options(), s.destination("shop"))
 	b.await("it is dead", b.is(store.MessageDead, id))
@@ -232,17 +236,17 @@ func TestRetryAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 10 {
 		all.Go(func() {
-			err := r.Retry(t.Context(), id, fmt.Sprint("person ", n), "why")
+			err := r.Retry(b.Context(), id, fmt.Sprint("person ", n), "why")
 			if err == nil {
 				done.Add(1)
 			} else if !errors.Is(err, ErrNotStopped) {
-				t.Error(err)
+				b.Error(err)
 			}
 		})
 	}
 	all.Wait()
 	if n := done.Load(); n != 1 {
-		t.Errorf("%d retries", n)
+		b.Errorf("%d retries", n)
 	}
 }
 
@@ -284,12 +288,22 @@ func TestMarkIsRepeated(t *testing.T) {
 					return status
 				})
 				id := b.put("shop", "pay_1", "x")[0]
-				b.start(b.options(), keyless(s))
+				r, _ := b.start(b.options(), keyless(s))
+				registry := prometheus.NewRegistry()
+				registry.MustRegister(r.Collectors()...)
 				b.await("it is recorded", func() bool { return len(b.attempts(id)) == 1 })
 				b.looked()
 				b.store.fail(nil, nil)
 				b.clock.advance(500 * time.Millisecond)
-				b.looked()
+				b.await("the relay knows", func() bool {
+					counted := 0.0
+					for name, n := range gather(t, registry) {
+						if strings.HasPrefix(name, "unavez_deliveries_total ") {
+							counted += n
+						}
+					}
+					return counted == 1
+				})
 				want := map[int]store.MessageState{200: store.MessageDelivered, 410: store.MessageDead, 500: store.MessagePending}[status]
 				if m := b.message(id); m.State != want || len(s.all()) != 1 || m.Attempts != 1 {
 					t.Errorf("%+v after %d requests", m, len(s.all()))
@@ -333,12 +347,18 @@ func TestCountInDoubtSendsNothing(t *testing.T) {
 // R3.2, R3.4, R6.6: whatever shops answer and however relays come and go, each
 // message arrives, under one id, and first arrivals keep the payment's order.
 func TestDisorder(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
 	b := newBench(t)
+	opt := b.options()
+	opt.Backoff.Attempts = 1000
+	disorder(b, opt, func() { b.clock.advance(time.Hour) })
+}
+
+func disorder(b *bench, opt Options, later func()) {
+	seed := rand.Uint64()
+	b.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
 	var mu sync.Mutex
-	s := newShop(t, func(h hit, nth int) int {
+	s := newShop(b, func(h hit, nth int) int {
 		mu.Lock()
 		defer mu.Unlock()
 		return []int{0, 200, 200, 200, 500, 429, 301}[random.IntN(7)]
@@ -347,8 +367,6 @@ func TestDisorder(t *testing.T) {
 	for n := range 120 {
 		ids = append(ids, b.put("shop", fmt.Sprint("pay_", n%15), fmt.Sprintf("%d %06d", n%15, n))...)
 	}
-	opt := b.options()
-	opt.Backoff.Attempts = 1000
 	for !b.is(store.MessageDelivered, ids...)() {
 		_, one := b.start(opt, s.destination("shop"))
 		_, two := b.start(opt, s.destination("shop"))
@@ -356,27 +374,9 @@ func TestDisorder(t *testing.T) {
 		one()
 		b.looked()
 		two()
-		b.clock.advance(time.Hour)
+		later()
 	}
-	first := map[string]bool{}
-	last := map[string]string{}
-	for _, h := range s.all() {
-		if first[h.id] {
-			continue
-		}
-		first[h.id] = true
-		var lane int
-		var n string
-		if _, err := fmt.Sscan(h.body, &lane, &n); err != nil {
-			t.Fatal(err)
-		}
-		if key := fmt.Sprint(lane); n <= last[key] {
-			t.Errorf("payment %d: %s after %s", lane, n, last[key])
-		} else {
-			last[key] = n
-		}
-	}
-	if len(first) != len(ids) {
-		t.Errorf("%d ids arrived of %d messages", len(first), len(ids))
+	if n := inOrder(b, s); n != len(ids) {
+		b.Errorf("%d ids arrived of %d messages", n, len(ids))
 	}
 }

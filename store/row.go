@@ -411,8 +411,8 @@ type Token struct {
 
 // Stats counts what is left to do.
 type Stats struct {
-	// Queues by name: items that are due or in work, waiting ones, and the
-	// oldest instant of enqueueing.
+	// Queues by name: items that are due, in work or postponed, waiting ones,
+	// and the oldest instant of enqueueing of the former.
 	Queues []QueueStats
 	// OpenExceptions by kind.
 	OpenExceptions map[string]int
