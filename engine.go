@@ -128,7 +128,7 @@ func (e *Engine) wire(opt Options) (err error) {
 	}
 	metrics := inbox.NewMetrics()
 	e.Inbox, err = inbox.New(e.Store, inbox.Options{
-		Notices: e.Applier.Notices, QueueRowsMax: e.Config.Limits.QueueEntriesMax, Now: opt.Now, Logger: opt.Logger, Metrics: metrics,
+		Notices: e.Applier.Notices, Forward: e.Applier.Forward, QueueRowsMax: e.Config.Limits.QueueEntriesMax, Now: opt.Now, Logger: opt.Logger, Metrics: metrics,
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -78,7 +79,7 @@ func (b *batch) run(ctx context.Context, tx store.Tx) error {
 	if err := b.enqueue(ctx, tx); err != nil {
 		return err
 	}
-	if err := b.bury(ctx, tx); err != nil {
+	if err := b.file(ctx, tx); err != nil {
 		return err
 	}
 	return b.prove(ctx, tx)
@@ -212,13 +213,16 @@ func (b *batch) enqueue(ctx context.Context, tx store.Tx) error {
 	return nil
 }
 
-// bury gives malformed entries their final state and the exception by which a
-// person finds them.
-func (b *batch) bury(ctx context.Context, tx store.Tx) error {
+// file passes new events on to those who asked for them, and gives malformed
+// entries their final state and the exception by which a person finds them.
+func (b *batch) file(ctx context.Context, tx store.Tx) error {
 	now := b.in.opt.Now().UTC().Truncate(time.Microsecond)
 	var changes store.Changes
 	for _, i := range b.fresh {
 		p := b.rows[i]
+		if !slices.Contains(b.variants, i) {
+			changes.Messages = append(changes.Messages, b.in.opt.Forward(p.EntryWithBody, p.Lane)...)
+		}
 		if !p.Malformed {
 			continue
 		}
@@ -229,11 +233,11 @@ func (b *batch) bury(ctx context.Context, tx store.Tx) error {
 		changes.Exceptions = append(changes.Exceptions, e)
 		changes.Messages = append(changes.Messages, b.in.opt.Notices(e)...)
 	}
-	if len(changes.Results) == 0 {
+	if len(changes.Results) == 0 && len(changes.Messages) == 0 {
 		return nil
 	}
 	if err := tx.Save(ctx, changes); err != nil {
-		return fmt.Errorf("filing %d malformed entries: %w", len(changes.Results), err)
+		return fmt.Errorf("filing %d malformed entries and %d messages: %w", len(changes.Results), len(changes.Messages), err)
 	}
 	return nil
 }

@@ -64,6 +64,9 @@ type Options struct {
 	// Notices renders the messages that tell of an exception that opens here;
 	// they commit with it. It may be nil.
 	Notices func(store.Exception) []store.Message
+	// Forward renders the messages that pass a new event on with the provider's
+	// own bytes; they commit with the entry, once. It may be nil.
+	Forward func(e store.EntryWithBody, lane string) []store.Message
 	Now     func() time.Time
 	NewID   func(prefix string) string
 	Logger  *slog.Logger
@@ -91,6 +94,9 @@ func (o *Options) fill() error {
 	}
 	if o.Notices == nil {
 		o.Notices = func(store.Exception) []store.Message { return nil }
+	}
+	if o.Forward == nil {
+		o.Forward = func(store.EntryWithBody, string) []store.Message { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
