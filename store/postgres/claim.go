@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/unavez/unavez/store"
 )
@@ -107,20 +108,9 @@ func (s *Store) claim(ctx context.Context, req store.ClaimRequest, token string)
 	if err != nil {
 		return nil, 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opt.Timeout+deadlineGrace)
-	defer cancel()
 	var taken []claimed
 	var lanes int64
-	err = conn.Conn().SendBatch(ctx, claimBatch(req, token, &taken, &lanes)).Close()
-	if err != nil {
-		err = judge(err, conn.Conn().IsClosed())
-		if remedyOf(err) == reconnect || conn.Conn().IsClosed() {
-			s.drop(conn)
-			return nil, 0, err
-		}
-	}
-	conn.Release()
-	if err != nil {
+	if err := s.sendClaim(ctx, conn, claimBatch(req, token, &taken, &lanes)); err != nil {
 		return nil, 0, err
 	}
 	slices.SortFunc(taken, func(a, b claimed) int {
@@ -131,6 +121,19 @@ func (s *Store) claim(ctx context.Context, req store.ClaimRequest, token string)
 		items[i] = taken[i].ClaimedItem
 	}
 	return items, lanes, nil
+}
+
+// sendClaim runs the statements as one implicit transaction.
+func (s *Store) sendClaim(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch) error {
+	bound, cancel := context.WithTimeout(ctx, s.opt.Timeout+deadlineGrace)
+	defer cancel()
+	err := judge(conn.Conn().SendBatch(bound, b).Close(), conn.Conn().IsClosed())
+	if err != nil && (remedyOf(err) == reconnect || bound.Err() != nil || conn.Conn().IsClosed()) {
+		s.end(conn, ctx.Err() == nil)
+		return gone(ctx, err)
+	}
+	conn.Release()
+	return err
 }
 
 func claimBatch(req store.ClaimRequest, token string, taken *[]claimed, lanes *int64) *pgx.Batch {

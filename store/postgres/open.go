@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/unavez/unavez/store"
@@ -30,6 +30,9 @@ const (
 	// deadlineGrace is how much later than the server the client gives up.
 	deadlineGrace = 2 * time.Second
 	endTimeout    = 5 * time.Second
+	// cancelTimeout is how long the server may take to cancel a statement whose
+	// caller has gone, before the connection is cut.
+	cancelTimeout = 2 * time.Second
 )
 
 // Options tune a Store. The zero value is useful.
@@ -107,6 +110,8 @@ func Open(_ context.Context, address string, opt Options) (*Store, error) {
 	case !strings.Contains(address, "pool_max_conns"):
 		config.MaxConns = connsMaxDefault
 	}
+	// The listener waits idle, where there is nothing to cancel.
+	s.waker = newWaker(s, config.ConnConfig)
 	s.prepare(config)
 	// Contexts bound what follows: pools live until Close.
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
@@ -118,7 +123,7 @@ func Open(_ context.Context, address string, opt Options) (*Store, error) {
 		s.pool.Close()
 		return nil, fmt.Errorf("postgres: opening the pool for claims: %w", err)
 	}
-	s.waker = newWaker(s, config.ConnConfig)
+	s.waker.start()
 	return s, nil
 }
 
@@ -156,13 +161,13 @@ func (s *Store) prepare(config *pgxpool.Config) {
 	maps.Copy(params, config.ConnConfig.RuntimeParams)
 	config.ConnConfig.RuntimeParams = params
 	config.ConnConfig.OnNotice = remember
+	// A caller that goes away has its statement canceled on the server, which
+	// would hold its locks until it noticed a closed connection.
+	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cancelTimeout}
+	}
 	// BEGIN is the ping: a connection that died idle is found out there.
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	config.BeforeClose = func(conn *pgx.Conn) {
-		if conn.IsClosed() {
-			s.epoch.Add(1)
-		}
-	}
 }
 
 // noticed is where a connection keeps the last notice that it was sent.
@@ -195,7 +200,7 @@ func (s *Store) acquire(ctx context.Context, pool *pgxpool.Pool, first func(cont
 			return conn, nil
 		}
 		err = judge(err, conn.Conn().IsClosed())
-		s.drop(conn)
+		s.end(conn, ctx.Err() == nil)
 		if remedyOf(err) != reconnect || tries <= 0 || ctx.Err() != nil {
 			return nil, err
 		}
@@ -229,13 +234,16 @@ func unreachable(err error) error {
 	return &failure{sentinel: store.ErrUnavailable, cause: err, remedy: reconnect}
 }
 
-// drop closes a connection whose state is in doubt; the pool forgets it.
-func (s *Store) drop(conn *pgxpool.Conn) {
+// end closes a connection whose state is in doubt; the pool forgets it. It
+// failed unless a statement was interrupted from this side.
+func (s *Store) end(conn *pgxpool.Conn, failed bool) {
 	if !conn.Conn().IsClosed() {
 		ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 		defer cancel()
 		_ = conn.Conn().Close(ctx) // closed is closed, however
 	}
-	s.epoch.Add(1)
+	if failed {
+		s.epoch.Add(1)
+	}
 	conn.Release()
 }

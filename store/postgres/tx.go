@@ -30,10 +30,15 @@ var errPastDeadline = errors.New("the transaction took longer than it may")
 type tx struct {
 	store *Store // nil in a caller's transaction
 	pg    pgx.Tx
+	// caller is the context of whoever began the transaction: nothing in it
+	// outlasts it, whatever context the methods are given.
+	caller context.Context
 	// deadline is when the transaction has taken too long; zero is never.
 	deadline time.Time
 	// err is the first failure: after it there is only rollback.
 	err error
+	// canceled says that a statement was interrupted from this side.
+	canceled bool
 	// woken are the queues that have new work once this is committed.
 	woken map[string]bool
 }
@@ -43,7 +48,7 @@ var _ store.Tx = (*tx)(nil)
 // Wrap lets the ledger's methods work in a transaction of the caller's, who
 // commits it: nothing is retried, and a commit in doubt is the caller's to
 // settle. Isolation must be READ COMMITTED.
-func Wrap(pg pgx.Tx) store.Tx { return &tx{pg: pg} }
+func Wrap(pg pgx.Tx) store.Tx { return &tx{pg: pg, caller: context.Background()} }
 
 // Unwrap returns the transaction of this package that a store.Tx stands for,
 // for statements of the caller's own. False if it is of another backend.
@@ -98,7 +103,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // attempt runs fn in one transaction and says what may be done about a failure.
 func (s *Store) attempt(ctx context.Context, opt store.TxOptions, fn func(store.Tx) error) (err error, what remedy) {
-	t := &tx{store: s, woken: map[string]bool{}}
+	t := &tx{store: s, caller: ctx, woken: map[string]bool{}}
 	conn, err := s.begin(ctx, t, opt)
 	if err != nil {
 		err = doing("beginning a transaction", err)
@@ -149,7 +154,7 @@ func (s *Store) begin(ctx context.Context, t *tx, opt store.TxOptions) (*pgxpool
 
 // View implements store.Store.
 func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
-	t := &tx{store: s}
+	t := &tx{store: s, caller: ctx}
 	conn, err := s.acquire(ctx, s.pool, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		t.deadline = time.Now().Add(s.opt.Timeout)
 		ctx, cancel := t.bound(ctx)
@@ -179,13 +184,13 @@ func (s *Store) commit(ctx context.Context, t *tx, conn *pgxpool.Conn) error {
 		return nil
 	case err == nil:
 		// The server committed, but not as durably as it was asked to.
-		s.drop(conn)
+		s.end(conn, true)
 		return &failure{sentinel: store.ErrCommitUnknown, cause: fmt.Errorf("the server warned: %s (SQLSTATE %s)", notice.Message, notice.Code)}
 	case refused(err) && raw.TxStatus() == 'I' && !raw.IsClosed():
 		conn.Release()
 		return judge(err, false)
 	default:
-		s.drop(conn)
+		s.end(conn, true)
 		return &failure{sentinel: store.ErrCommitUnknown, cause: err}
 	}
 }
@@ -197,25 +202,38 @@ func refused(err error) bool {
 	return errors.Is(err, pgx.ErrTxCommitRollback) || errors.As(err, &answer) && !fatal(answer)
 }
 
-// rollback ends the transaction and gives the connection back, or closes it if
-// the server does not confirm.
-func (s *Store) rollback(ctx context.Context, t *tx, conn *pgxpool.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+// rollback ends the transaction and gives the connection back. It closes it if
+// the server does not confirm, or if the caller went away: a request to cancel
+// may still be on its way, and must not meet another transaction.
+func (s *Store) rollback(caller context.Context, t *tx, conn *pgxpool.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), endTimeout)
 	defer cancel()
-	if conn.Conn().IsClosed() || remedyOf(t.err) == reconnect || t.pg.Rollback(ctx) != nil {
-		s.drop(conn)
+	if conn.Conn().IsClosed() || remedyOf(t.err) == reconnect || t.pg.Rollback(ctx) != nil || t.canceled {
+		s.end(conn, !t.canceled)
 		return
 	}
 	conn.Release()
 }
 
-// bound lets no statement outlive the transaction's deadline by more than a
-// grace, in which the server's own limit is to act.
+// bound lets no statement outlive the caller, nor the transaction's deadline by
+// more than a grace, in which the server's own limit is to act.
 func (t *tx) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(t.caller, func() { cancel(t.caller.Err()) })
+	end := func() { stop(); cancel(nil) }
 	if t.deadline.IsZero() {
-		return ctx, func() {}
+		return ctx, end
 	}
-	return context.WithDeadline(ctx, t.deadline.Add(deadlineGrace))
+	ctx, expire := context.WithDeadline(ctx, t.deadline.Add(deadlineGrace))
+	return ctx, func() { expire(); end() }
+}
+
+// gone puts the caller's own end in front of what came of it.
+func gone(caller context.Context, err error) error {
+	if err == nil || caller.Err() == nil || errors.Is(err, caller.Err()) {
+		return err
+	}
+	return &failure{sentinel: caller.Err(), cause: err}
 }
 
 // fail records what ended the transaction's use, and says what was attempted.
@@ -230,26 +248,33 @@ func (t *tx) fail(what string, err error) error {
 	return err
 }
 
-// ready refuses to go on after a failure or past the deadline.
-func (t *tx) ready(what string) error {
+// run sends something to the server. It refuses to go on after a failure or
+// past the deadline.
+func (t *tx) run(ctx context.Context, what string, send func(context.Context) error) error {
 	if t.err != nil {
 		return doing(what, t.err)
 	}
 	if !t.deadline.IsZero() && time.Now().After(t.deadline) {
 		return t.fail(what, &failure{sentinel: store.ErrBusy, cause: errPastDeadline})
 	}
-	return nil
+	bound, end := t.bound(ctx)
+	defer end()
+	err := send(bound)
+	if err != nil && bound.Err() != nil {
+		t.canceled = true
+		err = gone(ctx, gone(t.caller, judge(err, false)))
+	}
+	return t.fail(what, err)
 }
 
 // exec runs one statement and returns the number of rows.
-func (t *tx) exec(ctx context.Context, what, sql string, args ...any) (int64, error) {
-	if err := t.ready(what); err != nil {
-		return 0, err
-	}
-	ctx, cancel := t.bound(ctx)
-	defer cancel()
-	tag, err := t.pg.Exec(ctx, sql, args...)
-	return tag.RowsAffected(), t.fail(what, err)
+func (t *tx) exec(ctx context.Context, what, sql string, args ...any) (n int64, err error) {
+	err = t.run(ctx, what, func(ctx context.Context) error {
+		tag, err := t.pg.Exec(ctx, sql, args...)
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
 }
 
 // send runs the statements of a batch in one round trip.
@@ -257,27 +282,20 @@ func (t *tx) send(ctx context.Context, what string, b *pgx.Batch) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	if err := t.ready(what); err != nil {
-		return err
-	}
-	ctx, cancel := t.bound(ctx)
-	defer cancel()
-	return t.fail(what, t.pg.SendBatch(ctx, b).Close())
+	return t.run(ctx, what, func(ctx context.Context) error { return t.pg.SendBatch(ctx, b).Close() })
 }
 
 // rows runs a query and scans its rows.
-func rows[T any](ctx context.Context, t *tx, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
-	if err := t.ready(what); err != nil {
-		return nil, err
-	}
-	ctx, cancel := t.bound(ctx)
-	defer cancel()
-	found, err := t.pg.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, t.fail(what, err)
-	}
-	list, err := pgx.CollectRows(found, scan)
-	return list, t.fail(what, err)
+func rows[T any](ctx context.Context, t *tx, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) (list []T, err error) {
+	err = t.run(ctx, what, func(ctx context.Context) error {
+		found, err := t.pg.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(found, scan)
+		return err
+	})
+	return list, err
 }
 
 // row is rows where there is one at most; ErrNotFound leaves the transaction

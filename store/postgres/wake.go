@@ -48,9 +48,10 @@ func newWaker(s *Store, config *pgx.ConnConfig) *waker {
 		channels: map[string]chan struct{}{}, pending: map[string]bool{},
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.wg.Go(w.notify)
 	return w
 }
+
+func (w *waker) start() { w.wg.Go(w.notify) }
 
 func (w *waker) close() {
 	w.mu.Lock()
@@ -125,6 +126,7 @@ func (w *waker) notify() {
 		w.pending = map[string]bool{}
 		w.mu.Unlock()
 		if err := w.send(queues); err != nil && w.ctx.Err() == nil {
+			w.store.epoch.Add(1) // the connection may have died idle
 			w.store.opt.Logger.Debug("workers of other processes are not woken and will poll", "error", err)
 		}
 		if pause(w.ctx, notifyPause) != nil {
