@@ -186,11 +186,13 @@ func TestRetryAfter(t *testing.T) {
 	b.clock.advance(2 * time.Second) // the pause, and up to a second of jitter
 	b.await("all are delivered", b.is(store.MessageDelivered, ids...))
 
-	status.Store(http.StatusServiceUnavailable)
 	opt := b.options()
 	opt.RetryAfterMax = time.Minute
-	g := r.groups["busy"]
-	g.opt = &opt
+	idle, err := New(b.store, []Destination{busy.destination("busy")}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := idle.groups["busy"]
 	g.hold(outcome{paused: true, pause: 24 * time.Hour})
 	if held := time.UnixMicro(g.heldUntil.Load()).Sub(b.clock.Now()); held != time.Minute {
 		t.Errorf("a day's pause holds for %s", held)
