@@ -259,7 +259,3 @@ func eventually(t *testing.T, what string, is func() bool) {
 		time.Sleep(time.Millisecond)
 	}
 }
-
-func holdAt(gate chan struct{}) func(store.Store) store.Store {
-	return func(s store.Store) store.Store { return &hold{s, gate} }
-}

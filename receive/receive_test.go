@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -246,13 +247,19 @@ func storm(t *testing.T, open func(*testing.T) store.Store) {
 	}
 }
 
-// hold is a ledger whose transactions wait at a gate.
+// hold is a ledger whose transactions wait at a gate, or fail while it is down.
 type hold struct {
 	store.Store
-	gate chan struct{}
+	gate  chan struct{}
+	begun atomic.Int64
+	down  atomic.Bool
 }
 
 func (h *hold) InTx(ctx context.Context, opt store.TxOptions, fn func(store.Tx) error) error {
+	h.begun.Add(1)
+	if h.down.Load() {
+		return fmt.Errorf("connecting: %w", store.ErrUnavailable)
+	}
 	select {
 	case <-h.gate:
 		return h.Store.InTx(ctx, opt, fn)
@@ -261,13 +268,18 @@ func (h *hold) InTx(ctx context.Context, opt store.TxOptions, fn func(store.Tx) 
 	}
 }
 
+func (h *hold) over(s store.Store) store.Store {
+	h.Store = s
+	return h
+}
+
 // Overload is 503 with a drawn Retry-After, and what is refused is not kept.
 func TestOverload(t *testing.T) {
-	gate := make(chan struct{})
+	held := &hold{gate: make(chan struct{})}
 	e := newEdge(t, change{
 		inbox:  inbox.Options{Flushers: 1, QueueRowsMax: 3},
-		limits: receive.Limits{RetryAfterMin: 3 * time.Second, RetryAfterMax: 9 * time.Second},
-		wrap:   func(s store.Store) store.Store { return &hold{s, gate} },
+		limits: receive.Limits{RetryAfterMin: 3 * time.Second, RetryAfterMax: 9 * time.Second, AcknowledgeWithin: time.Minute},
+		wrap:   held.over,
 	})
 	var waiting sync.WaitGroup
 	accepted := func(identity string) {
@@ -277,10 +289,10 @@ func TestOverload(t *testing.T) {
 			}
 		})
 	}
-	// One is with the flusher or in the queue, then the queue is filled.
-	for i := range 4 {
-		accepted(fmt.Sprint("e", i))
-		eventually(t, "admission", func() bool { return e.inbox.Queued() >= i-1 && e.inbox.Queued() <= 3 })
+	accepted("e0")
+	eventually(t, "first transaction", func() bool { return held.begun.Load() == 1 })
+	for i := range 3 {
+		accepted(fmt.Sprint("e", 1+i))
 	}
 	eventually(t, "full queue", func() bool { return e.inbox.Queued() == 3 })
 	seen := map[string]bool{}
@@ -298,7 +310,7 @@ func TestOverload(t *testing.T) {
 	if len(seen) < 2 {
 		t.Error("Retry-After is always the same")
 	}
-	close(gate)
+	close(held.gate)
 	waiting.Wait()
 	if got := len(e.stored(t)); got != 4 {
 		t.Errorf("%d entries, want 4", got)
@@ -307,17 +319,19 @@ func TestOverload(t *testing.T) {
 
 // A ledger that is down is 503: not stored, not acknowledged.
 func TestLedgerDown(t *testing.T) {
-	gate := make(chan struct{})
-	e := newEdge(t, change{
-		inbox: inbox.Options{FlushTimeout: 20 * time.Millisecond},
-		wrap:  func(s store.Store) store.Store { return &hold{s, gate} },
-	})
+	held := &hold{gate: make(chan struct{})}
+	close(held.gate)
+	held.down.Store(true)
+	e := newEdge(t, change{wrap: held.over})
 	if got := e.post(t, "shop", signed(oldSecret, "e1 1")); got.status != 503 || got.header.Get("Retry-After") == "" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	close(gate)
+	held.down.Store(false)
 	if got := e.post(t, "shop", signed(oldSecret, "e1 1")); got.status != 200 {
 		t.Errorf("afterwards: %d %q", got.status, got.body)
+	}
+	if got := e.stored(t); len(got) != 1 {
+		t.Errorf("%d entries", len(got))
 	}
 }
 
@@ -371,9 +385,7 @@ func (a *applier) ApplyNow(ctx context.Context, e store.EntryWithBody, ev provid
 // or metrics, whatever is refused or breaks.
 func TestCanaries(t *testing.T) {
 	const card = "4242424242424242"
-	gate := make(chan struct{})
-	close(gate)
-	e := newEdge(t, change{wrap: func(s store.Store) store.Store { return &hold{s, gate} }})
+	e := newEdge(t, change{})
 	bad := signature("guess", "x "+card)
 	var answers strings.Builder
 	for _, body := range []string{

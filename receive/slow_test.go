@@ -70,9 +70,9 @@ func TestSlowHeaders(t *testing.T) {
 // The body's deadline does not outlive the body: a request that waits for its
 // commit longer than that is not taken for a caller that hung up.
 func TestDeadlineEndsWithTheBody(t *testing.T) {
-	gate := make(chan struct{})
-	e := newEdge(t, change{limits: receive.Limits{BodyTimeout: 30 * time.Millisecond}, wrap: holdAt(gate)})
-	time.AfterFunc(150*time.Millisecond, func() { close(gate) })
+	held := &hold{gate: make(chan struct{})}
+	e := newEdge(t, change{limits: receive.Limits{BodyTimeout: 250 * time.Millisecond}, wrap: held.over})
+	time.AfterFunc(600*time.Millisecond, func() { close(held.gate) })
 	if got := e.post(t, "shop", signed(oldSecret, "e1 1")); got.status != 200 {
 		t.Errorf("%d %q", got.status, got.body)
 	}
