@@ -35,6 +35,9 @@ var messageFilters = map[string]string{
 // Messages implements store.MessageReader.
 func (t *tx) Messages(ctx context.Context, l store.List) ([]store.Message, error) {
 	q := query{text: messageSelect, id: "m.id"}
+	if state := store.MessageState(l.Where["state"]); state == store.MessageDead || state == store.MessageAmbiguous {
+		q.and(`m.state IN ('dead', 'ambiguous')`) // those have an index
+	}
 	if err := q.filter(l, messageFilters); err != nil {
 		return nil, err
 	}

@@ -176,7 +176,7 @@ func (t *tx) Names(ctx context.Context, payment string) ([]store.Name, error) {
 	return all(ctx, t, func(row scanner) (store.Name, error) {
 		var n store.Name
 		return n, row.Scan(&n.Account, &n.Mode, &n.Connected, &n.Value, &n.Registered)
-	}, `SELECT account, mode, connected, value, registered FROM name WHERE payment = ? ORDER BY account, mode, connected, value`, payment)
+	}, `SELECT account, mode, connected, value, registered FROM name WHERE payment = ? AND payment <> '' ORDER BY account, mode, connected, value`, payment)
 }
 
 // Facts implements store.PaymentReader.

@@ -13,6 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	storetest.CrashMain(openFile)
+	limitMain()
 	os.Exit(m.Run())
 }
 

@@ -24,20 +24,19 @@ const staleRounds = 8
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Claim, error) {
 	var c store.Claim
 	err := s.InTx(ctx, store.TxOptions{}, func(st store.Tx) error {
-		t := st.(*tx)
 		c = store.Claim{}
 		for range staleRounds {
-			stale, err := t.claim(ctx, req, &c)
-			if err != nil {
-				return fmt.Errorf("claiming from %s: %w", req.Queue, err)
-			}
-			if len(c.Items) > 0 || stale == 0 {
-				return nil
+			stale, err := st.(*tx).claim(ctx, req, &c)
+			if err != nil || len(c.Items) > 0 || stale == 0 {
+				return err
 			}
 		}
 		return nil
 	})
-	return c, err
+	if err != nil {
+		return store.Claim{}, fmt.Errorf("sqlite: claiming from %s: %w", req.Queue, err)
+	}
+	return c, nil
 }
 
 type workRow struct {
