@@ -67,7 +67,7 @@ func (a *Applier) loop(ctx context.Context, queue string, work func(context.Cont
 		claim, err := a.store.Claim(ctx, store.ClaimRequest{
 			Queue: queue, Lanes: a.opt.Lanes, PerLane: a.opt.PerLane, Lease: a.opt.Lease,
 		})
-		pause := time.Duration(0)
+		pause, hint := time.Duration(0), wake
 		switch {
 		case err != nil:
 			if ctx.Err() != nil {
@@ -77,10 +77,9 @@ func (a *Applier) loop(ctx context.Context, queue string, work func(context.Cont
 			pause = a.opt.Backoff.Delay(failures, rand.Float64)
 			pause = min(pause, a.opt.Poll*10)
 			a.opt.Logger.Warn("claiming failed", "queue", queue, "failures", failures, "pause", pause, "error", err)
-			wake = nil
+			hint = nil
 		case len(claim.Items) == 0:
-			failures, wake = 0, a.store.Wake(queue)
-			pause = a.opt.Poll
+			failures, pause = 0, a.opt.Poll
 		default:
 			failures = 0
 			work(ctx, claim)
@@ -89,7 +88,7 @@ func (a *Applier) loop(ctx context.Context, queue string, work func(context.Cont
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-		case <-wake:
+		case <-hint:
 		case <-timer.C:
 		}
 		timer.Stop()

@@ -89,10 +89,7 @@ func (s *step) except(ctx context.Context) error {
 }
 
 func (s *step) subjects() []string {
-	var subjects []string
-	for _, id := range s.paymentIDs() {
-		subjects = append(subjects, id)
-	}
+	subjects := s.paymentIDs()
 	for _, os := range s.orders {
 		subjects = append(subjects, os.row.ID)
 	}
