@@ -1,0 +1,4 @@
+package main
+
+// sinkConcurrency is how many deliveries to the sink may be underway at once.
+const sinkConcurrency = 32
