@@ -22,8 +22,8 @@ type batch struct {
 
 // start is a lane whose first message is permitted and about to be counted.
 type start struct {
-	lane []*job
-	done permit
+	lane    []*job
+	allowed permit
 }
 
 // work does what the claim holds, and then gives the lanes back. Each lane has
@@ -54,7 +54,7 @@ func (b *batch) work(items []store.ClaimedItem) {
 	var running sync.WaitGroup
 	for _, s := range starts {
 		running.Go(func() {
-			b.lane(s.lane, s.done)
+			b.lane(s.lane, s.allowed)
 			g.give(1)
 			g.wake()
 		})
@@ -70,12 +70,12 @@ func (b *batch) start(lane []*job, begin *change) (start, bool) {
 	if len(lane) == 0 || b.soft.Err() != nil || !b.timeLeft() {
 		return start{}, false
 	}
-	done, ok := b.group.breaker.allow()
+	allowed, ok := b.group.breaker.allow()
 	if !ok {
 		return start{}, false
 	}
 	b.count(lane[0], begin)
-	return start{lane, done}, true
+	return start{lane, allowed}, true
 }
 
 // settle clears the lane of what is not to be sent, and returns the rest.
@@ -104,7 +104,7 @@ func (b *batch) begin(c change, starts []start) error {
 	err := b.group.ledger.write(c)
 	if err != nil {
 		for _, s := range starts {
-			s.done(errNotTried)
+			s.allowed.end(errNotTried)
 		}
 	}
 	return err
@@ -114,13 +114,13 @@ func (b *batch) begin(c change, starts []start) error {
 // with: delivered, or given up.
 func (b *batch) lane(lane []*job, allowed permit) {
 	for i, j := range lane {
-		if !b.timeLeft() {
-			allowed(errNotTried)
+		o, sent := b.send(j, allowed)
+		if !sent {
+			allowed.end(errNotTried)
 			b.handBack(j)
 			return
 		}
-		o := b.group.sender.send(b.hard, &j.msg)
-		allowed(failure(o))
+		allowed.end(failure(o))
 		b.group.hold(o)
 		c, done := b.group.judge(j, o)
 		c.token = b.token
@@ -133,7 +133,7 @@ func (b *batch) lane(lane []*job, allowed permit) {
 		if err := b.group.mark(b.hard, c, b.until); err != nil {
 			b.log("recording the attempt at "+j.msg.ID, err)
 			if goOn {
-				allowed(errNotTried)
+				allowed.end(errNotTried)
 			}
 			return
 		}
@@ -143,6 +143,21 @@ func (b *batch) lane(lane []*job, allowed permit) {
 			return
 		}
 	}
+}
+
+// send waits for its turn among the destination's requests and makes the
+// attempt, unless it can no longer be made now.
+func (b *batch) send(j *job, allowed permit) (outcome, bool) {
+	select {
+	case <-b.soft.Done():
+		return outcome{}, false
+	case b.group.requests <- struct{}{}:
+	}
+	defer func() { <-b.group.requests }()
+	if b.soft.Err() != nil || !b.timeLeft() || !b.group.breaker.holds(allowed) {
+		return outcome{}, false
+	}
+	return b.group.sender.send(b.hard, &j.msg), true
 }
 
 // timeLeft says whether an attempt that begins now ends, and can be recorded,

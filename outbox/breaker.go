@@ -14,9 +14,14 @@ type breaker struct {
 	two *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-// permit reports how a permitted attempt ended: nil for success, errNotTried if
-// it did not take place.
-type permit func(error)
+// permit allows one attempt.
+type permit struct {
+	// end reports how the attempt ended: nil for success, errNotTried if it did
+	// not take place.
+	end func(error)
+	// probe says that the attempt decides on a destination that was cut off.
+	probe bool
+}
 
 func newBreaker(name string, opt *Options) *breaker {
 	return &breaker{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -35,8 +40,13 @@ func newBreaker(name string, opt *Options) *breaker {
 // allow returns false while the destination is cut off or on probation with
 // another attempt.
 func (b *breaker) allow() (permit, bool) {
-	done, err := b.two.Allow()
-	return done, err == nil
+	probe := b.state() != gobreaker.StateClosed
+	end, err := b.two.Allow()
+	return permit{end, probe}, err == nil
 }
+
+// holds says whether a permit that had to wait is still good: it is not if the
+// destination was cut off meanwhile.
+func (b *breaker) holds(p permit) bool { return p.probe || b.state() == gobreaker.StateClosed }
 
 func (b *breaker) state() gobreaker.State { return b.two.State() }

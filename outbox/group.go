@@ -28,8 +28,9 @@ type group struct {
 	sender  *sender
 	breaker *breaker
 	ledger  *ledger
-	// slots holds a token for each request that may still begin.
-	slots chan struct{}
+	// slots holds a token for each lane that may still be taken into work, and
+	// requests one for each request under way.
+	slots, requests chan struct{}
 	// kick wakes the claiming loop when a claim has ended or a person acted.
 	kick chan struct{}
 	// heldUntil is when the destination wants to hear from us again, in
@@ -45,13 +46,22 @@ func newGroup(r *Relay, d Destination) (*group, error) {
 	}
 	g := &group{
 		relay: r, opt: &r.opt, dest: d, queue: store.QueueOutbox(d.Name), sender: sender,
-		breaker: newBreaker(d.Name, &r.opt), slots: make(chan struct{}, d.Concurrency), kick: make(chan struct{}, 1),
+		breaker: newBreaker(d.Name, &r.opt), requests: make(chan struct{}, d.Concurrency), kick: make(chan struct{}, 1),
 	}
 	g.ledger = newLedger(r.store, g.queue)
-	for range d.Concurrency {
-		g.slots <- struct{}{}
-	}
+	g.slots = make(chan struct{}, lanesAhead(d))
+	g.give(cap(g.slots))
 	return g, nil
+}
+
+// lanesAhead is the number of lanes in work at once. While some messages are
+// with the destination, others are being counted or marked. Where a counted
+// message that was not sent needs a person if we die, none waits for its turn.
+func lanesAhead(d Destination) int {
+	if !d.idempotent() {
+		return d.Concurrency
+	}
+	return d.Concurrency * lanesPerRequest
 }
 
 // run claims until soft ends, and returns when every claim has ended. Ending

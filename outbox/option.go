@@ -31,6 +31,8 @@ const (
 	leaseFactor = 2
 	// perLane is the number of messages of one payment that a claim takes.
 	perLane = 16
+	// lanesPerRequest is the number of lanes in work for each request at once.
+	lanesPerRequest = 4
 	// writesMax is the number of changes in one transaction.
 	writesMax = 64
 	// writeWithin bounds one transaction of a relay.
