@@ -364,7 +364,7 @@ func disorder(b *bench, opt Options, later func()) {
 		return []int{0, 200, 200, 200, 500, 429, 301}[random.IntN(7)]
 	})
 	var ids []string
-	for n := range 120 {
+	for n := range 75 {
 		ids = append(ids, b.put("shop", fmt.Sprint("pay_", n%15), fmt.Sprintf("%d %06d", n%15, n))...)
 	}
 	for !b.is(store.MessageDelivered, ids...)() {

@@ -129,7 +129,7 @@ func over(t *testing.T, s store.Store) *bench {
 // never cut off.
 func (b *bench) options() Options {
 	opt := Options{
-		Poll: time.Millisecond, Random: func() float64 { return math.Nextafter(1, 0) }, CutOffAfter: math.MaxInt32,
+		Poll: 5 * time.Millisecond, Random: func() float64 { return math.Nextafter(1, 0) }, CutOffAfter: math.MaxInt32,
 		Backoff: backoff.Policy{Base: time.Second, Cap: time.Hour, Attempts: 5, Factor: 2},
 	}
 	if b.clock != nil {
@@ -252,15 +252,20 @@ func view[T any](b *bench, read func(store.Reader) (T, error)) T {
 	return v
 }
 
-// is says whether all messages are in the state.
+// is says whether all messages have come to the state.
 func (b *bench) is(state store.MessageState, ids ...string) func() bool {
 	return func() bool {
-		for _, id := range ids {
-			if b.message(id).State != state {
-				return false
+		rows := view(b, func(r store.Reader) ([]store.Message, error) { return r.MessagesByID(b.Context(), ids) })
+		if len(rows) != len(ids) {
+			b.Fatalf("%d of %d messages are there", len(rows), len(ids))
+		}
+		ids = nil
+		for _, m := range rows {
+			if m.State != state {
+				ids = append(ids, m.ID)
 			}
 		}
-		return true
+		return len(ids) == 0
 	}
 }
 
