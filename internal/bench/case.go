@@ -14,13 +14,16 @@ type benchCase struct {
 
 var cases = []benchCase{
 	{"load_128", "naive and unavez in turns, 128 connections", true, load128},
+	{"one_client", "one delivery after the other, against one bare durable insert", true, oneClient},
+	{"drain", "10,000 events, workers that started on an empty inbox against an analyzed one", true, drainAfterEmpty},
+	{"batch", "batches against one transaction for each event", false, batchOfSingle},
 	{"connections", "the same at 1, 32 and 512 connections", false, otherConnections},
 }
 
 // Events of one round, so that either side is measured for some seconds.
 const (
 	naiveEvents  = 3000
-	unavezEvents = 15000
+	unavezEvents = 10000
 )
 
 var whole = spec{Kind: "unavez", Receive: true, Work: true}
