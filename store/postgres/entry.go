@@ -42,9 +42,10 @@ INSERT INTO inbox_body (` + bodyColumns.names() + `)
 SELECT u.* FROM ` + bodyColumns.rows(len(entryColumns)+1) + ` WHERE u.entry IN (SELECT id FROM fresh)
 RETURNING entry`
 
-const firstEntries = `SELECT i.account, i.mode, i.identity, i.id, i.body_digest, i.fact_digest
+const firstEntries = `SELECT u.account, u.mode, u.identity, f.id, f.body_digest, f.fact_digest
 FROM unnest($1::text[], $2::text[], $3::text[]) AS u (account, mode, identity)
-JOIN inbox i USING (account, mode, identity)`
+CROSS JOIN LATERAL (SELECT i.id, i.body_digest, i.fact_digest FROM inbox i
+    WHERE i.account = u.account AND i.mode = u.mode AND i.identity = u.identity LIMIT 1) f`
 
 // identity is what makes an entry unique.
 type identity struct{ account, mode, identity string }
@@ -235,7 +236,9 @@ func (t *tx) Body(ctx context.Context, id string) (store.Body, error) {
 
 const bodiesSQL = `SELECT i.id, i.account, i.mode, i.connected, i.identity, i.provider_event_id, i.type, i.source,
     i.received_at, i.occurred_at, i.body_digest, i.fact_digest, i.variant_of, i.trace, i.malformed, b.body, b.header
-FROM inbox i JOIN inbox_body b ON b.entry = i.id WHERE i.id = ANY($1::text[])`
+FROM unnest($1::text[]) AS u (id)
+CROSS JOIN LATERAL (SELECT * FROM inbox e WHERE e.id = u.id LIMIT 1) i
+CROSS JOIN LATERAL (SELECT n.body, n.header FROM inbox_body n WHERE n.entry = u.id LIMIT 1) b`
 
 // Bodies implements store.EntryReader.
 func (t *tx) Bodies(ctx context.Context, ids []string) ([]store.EntryWithBody, error) {
@@ -249,7 +252,7 @@ func (t *tx) Bodies(ctx context.Context, ids []string) ([]store.EntryWithBody, e
 		e.ReceivedAt, e.OccurredAt = moment(received), moment(occurred)
 		e.BodyDigest, e.FactDigest, e.Bytes, e.Header = some(e.BodyDigest), some(e.FactDigest), some(e.Bytes), some(e.Header)
 		return e, err
-	}, bodiesSQL, ids)
+	}, bodiesSQL, slices.Compact(slices.Sorted(slices.Values(ids))))
 }
 
 var entryFilters = filters{

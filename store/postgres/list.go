@@ -16,6 +16,9 @@ const listLimitMax = 101
 // compared with the wanted value.
 type filters map[string]string
 
+// boolean ends the expression of a column that is true or false.
+const boolean = "::boolean::text"
+
 // page builds the end of a list: conditions, order and bound. The keys of
 // l.Where never reach the text of the statement, only what the filters hold.
 // More conditions, which a partial index can answer, may be given as text.
@@ -33,6 +36,9 @@ func (f filters) page(id string, l store.List, conditions ...string) (string, []
 		value := l.Where[column]
 		if strings.ContainsRune(value, 0) || strings.ToValidUTF8(value, "") != value {
 			return "", nil, fmt.Errorf("postgres: filtering by %s: the value is no text: %w", column, store.ErrFilter)
+		}
+		if strings.HasSuffix(expression, boolean) && value != "true" && value != "false" {
+			return "", nil, fmt.Errorf("postgres: filtering by %s: neither true nor false: %w", column, store.ErrFilter)
 		}
 		conditions = append(conditions, expression+" = "+parameter(value)+"::text")
 	}

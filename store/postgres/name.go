@@ -37,8 +37,9 @@ AND (name.payment IS NULL OR name.payment = excluded.payment AND excluded.regist
 
 // ownersOf reads the owners as a statement of its own: the one that locks does
 // not return what it only locked.
-var ownersOf = `SELECT n.account, n.mode, n.connected, n.value, COALESCE(n.payment, '')
-FROM ` + nameColumns.rows(1) + ` JOIN name n USING (account, value, mode, connected)`
+var ownersOf = `SELECT u.account, u.mode, u.connected, u.value, COALESCE(o.payment, '') FROM ` + nameColumns.rows(1) + `
+CROSS JOIN LATERAL (SELECT n.payment FROM name n
+    WHERE n.account = u.account AND n.value = u.value AND n.mode = u.mode AND n.connected = u.connected LIMIT 1) o`
 
 func compareNames(a, b store.ScopedName) int {
 	return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Mode, b.Mode),
@@ -101,7 +102,7 @@ func (t *tx) Owners(ctx context.Context, names []store.ScopedName) (map[store.Sc
 		return owners, nil
 	}
 	b := &pgx.Batch{}
-	b.Queue(ownersOf+` WHERE n.payment IS NOT NULL`, nameColumns.args(names)...).
+	b.Queue(ownersOf+` WHERE o.payment IS NOT NULL`, nameColumns.args(names)...).
 		Query(func(found pgx.Rows) error { return collectOwners(found, owners) })
 	return owners, t.send(ctx, "reading the owners of names", b)
 }

@@ -78,8 +78,9 @@ func (t *tx) Orders(ctx context.Context, l store.List) ([]store.Order, error) {
 	return rows(ctx, t, "listing orders", scanOrder, orderSelect+page, args...)
 }
 
-var lockOrders = orderSelect + ` JOIN ` + orderKeyColumns.rows(1) + ` ON o.shop = u.shop AND o.order_id = u.order_id
-ORDER BY o.shop, o.order_id FOR UPDATE OF o`
+var lockOrders = orderSelect + ` WHERE o.id = ANY(ARRAY(SELECT f.id FROM ` + orderKeyColumns.rows(1) + `
+CROSS JOIN LATERAL (SELECT k.id FROM orders k WHERE k.shop = u.shop AND k.order_id = u.order_id LIMIT 1) f))
+ORDER BY o.id FOR UPDATE`
 
 // LockOrders implements store.PaymentWriter.
 func (t *tx) LockOrders(ctx context.Context, keys []store.OrderKey) ([]store.Order, error) {

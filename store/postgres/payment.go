@@ -105,7 +105,7 @@ func (t *tx) Payment(ctx context.Context, id string) (store.Payment, error) {
 
 var paymentFilters = filters{
 	"account": "p.account", "mode": "p.mode", "connected_account": "p.connected", "order": "p.order_id", "shop": "p.shop",
-	"state": "p.state", "dispute": "p.dispute", "adopted": "p.adopted::text",
+	"state": "p.state", "dispute": "p.dispute", "adopted": "p.adopted" + boolean,
 }
 
 // Payments implements store.PaymentReader.
@@ -136,14 +136,16 @@ func (t *tx) OrderKeysOf(ctx context.Context, payments []string) (map[string]sto
 	return keys, t.send(ctx, "reading the orders of payments", b)
 }
 
+var paymentsOfOrders = paymentSelect + ` WHERE p.id = ANY(ARRAY(SELECT f.id FROM ` + orderKeyColumns.rows(1) + `
+CROSS JOIN LATERAL (SELECT k.id FROM payment k WHERE k.shop = u.shop AND k.order_id = u.order_id OFFSET 0) f))
+ORDER BY p.id`
+
 // PaymentsOfOrders implements store.PaymentReader.
 func (t *tx) PaymentsOfOrders(ctx context.Context, keys []store.OrderKey) ([]store.Payment, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	return rows(ctx, t, "reading the payments of orders", scanPayment, paymentSelect+
-		` JOIN `+orderKeyColumns.rows(1)+` ON p.shop = u.shop AND p.order_id = u.order_id ORDER BY p.id`,
-		orderKeyColumns.args(distinctKeys(keys))...)
+	return rows(ctx, t, "reading the payments of orders", scanPayment, paymentsOfOrders, orderKeyColumns.args(distinctKeys(keys))...)
 }
 
 // LockPayments implements store.PaymentWriter.

@@ -254,6 +254,10 @@ func (t *tx) run(ctx context.Context, what string, send func(context.Context) er
 	if t.err != nil {
 		return doing(what, t.err)
 	}
+	if err := t.caller.Err(); err != nil {
+		t.canceled = true
+		return t.fail(what, err)
+	}
 	if !t.deadline.IsZero() && time.Now().After(t.deadline) {
 		return t.fail(what, &failure{sentinel: store.ErrBusy, cause: errPastDeadline})
 	}

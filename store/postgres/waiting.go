@@ -35,8 +35,9 @@ const (
 AND lane = ANY(ARRAY(SELECT w.lane FROM work w WHERE w.queue = 'inbox' AND w.id = ANY(ARRAY(` + entriesUnder + `))))
 ORDER BY lane FOR UPDATE`
 
-	entriesUnder = `SELECT n.entry FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (account, mode, connected, value)
-JOIN waiting n USING (account, value, mode, connected)`
+	entriesUnder = `SELECT f.entry FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (account, mode, connected, value)
+CROSS JOIN LATERAL (SELECT n.entry FROM waiting n
+    WHERE n.account = u.account AND n.value = u.value AND n.mode = u.mode AND n.connected = u.connected OFFSET 0) f`
 
 	wakeWork = `UPDATE work w SET not_before = LEAST(w.not_before, ` + nowSQL + `), waiting = false
 WHERE w.queue = 'inbox' AND w.id = ANY(ARRAY(` + entriesUnder + `)) RETURNING w.id`
