@@ -33,7 +33,11 @@ func (a *Applier) Redrive(ctx context.Context, entry, actor, reason string) erro
 		default:
 			return ErrRunning
 		}
-		if err := tx.Reopen(ctx, entry); err != nil {
+		switch err := tx.Reopen(ctx, entry); {
+		case errors.Is(err, store.ErrNotFound):
+			// Somebody else reopened it since it was read.
+			return ErrRunning
+		case err != nil:
 			return fmt.Errorf("reopening event %s: %w", entry, err)
 		}
 		if err := tx.Enqueue(ctx, []store.Work{{Queue: store.QueueInbox, ID: entry, Lane: entry}}); err != nil {
