@@ -60,7 +60,8 @@ func EnsureAdminToken(ctx context.Context, s store.Store, path string, configure
 	case err != nil || !made:
 		return false, errors.Join(err, os.Remove(pending))
 	}
-	if err := os.Rename(pending, path); err != nil {
+	// Another process that starts now may have put it in place already.
+	if err := os.Rename(pending, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("putting the admin token in place: %w", err)
 	}
 	return true, nil
@@ -124,7 +125,7 @@ func mendAdminFile(ctx context.Context, s store.Store, path string) (bool, error
 			return false, err
 		}
 		if valid {
-			if err := os.Rename(name, path); err != nil {
+			if err := os.Rename(name, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return false, fmt.Errorf("putting the admin token in place: %w", err)
 			}
 			return true, nil

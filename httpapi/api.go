@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unavez/unavez/idempotency"
 )
@@ -60,6 +62,13 @@ func New(deps Deps) (*API, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// Document returns the OpenAPI 3.1 document without a server behind it.
+func Document() ([]byte, error) {
+	a := &API{mux: http.NewServeMux(), keeper: &idempotency.Keeper{}, deps: Deps{Registry: prometheus.NewRegistry()}}
+	a.register()
+	return render(a.huma.OpenAPI())
 }
 
 // Start begins to remove old Idempotency-Keys.
@@ -124,9 +133,22 @@ func (a *API) register() {
 	a.registerSearch()
 	a.registerTokens()
 	a.registerOperational()
-	// The library's own model of errors is never sent.
-	delete(a.huma.OpenAPI().Components.Schemas.Map(), "ErrorModel")
-	delete(a.huma.OpenAPI().Components.Schemas.Map(), "ErrorDetail")
+	tidy(a.huma.OpenAPI().Components.Schemas.Map())
+}
+
+// tidy makes the schemas say what is sent: the library's own model of errors
+// never is, and neither is a list that is null.
+func tidy(schemas map[string]*huma.Schema) {
+	delete(schemas, "ErrorModel")
+	delete(schemas, "ErrorDetail")
+	schemas["Money"].Description = "An exact amount in minor units of ISO 4217: 4800 EUR is 48.00 euro, 4800 JPY is 4800 yen."
+	for _, s := range schemas {
+		for _, property := range s.Properties {
+			if property.Type == huma.TypeArray {
+				property.Nullable = false
+			}
+		}
+	}
 }
 
 const securityName = "token"
@@ -158,6 +180,11 @@ type call struct {
 	// body is the type of the request's body, nil for none.
 	body         any
 	bodyOptional bool
+	// also is a further status with the same answer, and what it says.
+	also     int
+	alsoSays string
+	// raw is the media type of an answer that is not JSON.
+	raw string
 	// codes are the refusals that belong to this call, besides those of all.
 	codes  []Code
 	redact func([]byte) []byte
@@ -193,6 +220,11 @@ func handle[I, O any](a *API, c call, run func(context.Context, *I) (*O, error))
 			problemContentType: {Schema: schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")},
 		},
 	}
+	if c.raw != "" {
+		op.Responses[strconv.Itoa(http.StatusOK)] = &huma.Response{
+			Description: "The bytes", Content: map[string]*huma.MediaType{c.raw: {Schema: &huma.Schema{}}},
+		}
+	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := run(ctx, in)
 		if err != nil {
@@ -200,6 +232,11 @@ func handle[I, O any](a *API, c call, run func(context.Context, *I) (*O, error))
 		}
 		return out, nil
 	})
+	if c.also != 0 {
+		same := *op.Responses[strconv.Itoa(c.status)]
+		same.Description = c.alsoSays
+		op.Responses[strconv.Itoa(c.also)] = &same
+	}
 }
 
 func describe(c call) string {

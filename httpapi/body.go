@@ -33,6 +33,18 @@ func decode[T any](ctx context.Context, optional bool) (T, error) {
 	return v, nil
 }
 
+// nothing refuses a body that says anything: no body and an empty object are fine.
+func nothing(ctx context.Context) error {
+	members, err := decode[map[string]jsontext.Value](ctx, true)
+	if err != nil {
+		return err
+	}
+	for name := range members {
+		return refused(plainPointer("/"+name), "is not a member of this call")
+	}
+	return nil
+}
+
 // bodyProblem says where the body does not fit, without repeating any of it.
 func bodyProblem(err error) *Problem {
 	var syntax *jsontext.SyntacticError

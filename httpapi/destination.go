@@ -92,7 +92,7 @@ func (a *API) setDestination(ctx context.Context, name string, set func(ctx cont
 }
 
 func (a *API) testDestination(ctx context.Context, in *byName) (*one[TestedDocument], error) {
-	if _, err := decode[emptyBody](ctx, true); err != nil {
+	if err := nothing(ctx); err != nil {
 		return nil, err
 	}
 	message, err := a.deps.Relay.Test(ctx, in.Name, actorOf(ctx))

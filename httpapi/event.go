@@ -31,7 +31,7 @@ type EventDocument struct {
 	Deliveries       int          `json:"deliveries" doc:"How often it came; may lag by seconds"`
 	ReceivedAt       time.Time    `json:"received_at"`
 	OccurredAt       time.Time    `json:"occurred_at,omitzero"`
-	LastDeliveredAt  time.Time    `json:"last_delivered_at,omitzero"`
+	LastDeliveredAt  time.Time    `json:"last_delivered_at"`
 	ProcessedAt      time.Time    `json:"processed_at,omitzero"`
 	Attempts         int          `json:"attempts"`
 	NextAttemptAt    time.Time    `json:"next_attempt_at,omitzero"`
@@ -62,8 +62,8 @@ func (a *API) registerEvents() {
 	}, a.getEvent)
 	handle(a, call{
 		id: "event-payload", method: http.MethodGet, path: "/v1/events/{id}/payload", tag: "events", role: RoleRead,
-		summary: "Read the bytes of an event",
-		text:    "The bytes exactly as they were received, with their SHA-256 in `Repr-Digest`. They are never sent as a type that a browser would render.",
+		summary: "Read the bytes of an event", raw: "application/octet-stream",
+		text: "The bytes exactly as they were received, with their SHA-256 in `Repr-Digest`. They are never sent as a type that a browser would render.",
 	}, a.eventPayload)
 	handle(a, call{
 		id: "redrive-event", method: http.MethodPost, path: "/v1/events/{id}/redrive", tag: "events", role: RoleOperate,
@@ -131,12 +131,18 @@ func (a *API) eventPayload(ctx context.Context, in *byID) (*payload, error) {
 	}}, nil
 }
 
+// deliveries counts how often the event came; the ledger counts those after the first.
+func deliveries(e store.EntryStatus) int { return 1 + e.Deliveries }
+
 func eventDocument(e store.EntryStatus) EventDocument {
 	d := EventDocument{
 		ID: e.ID, ProviderEventID: e.ProviderEventID, Account: e.Scope.Account, Mode: e.Scope.Mode, ConnectedAccount: e.Scope.Connected,
 		Type: e.Type, Source: e.Source, State: e.State, Outcome: e.Outcome, Reason: e.Reason, Payment: e.Payment, Order: e.Order,
-		Deliveries: e.Deliveries, ReceivedAt: e.ReceivedAt, OccurredAt: e.OccurredAt, LastDeliveredAt: e.LastDeliveredAt,
+		Deliveries: deliveries(e), ReceivedAt: e.ReceivedAt, OccurredAt: e.OccurredAt, LastDeliveredAt: e.LastDeliveredAt,
 		ProcessedAt: e.At, Attempts: e.Attempts, NextAttemptAt: e.NextAt, VariantOf: e.VariantOf, Error: e.Error,
+	}
+	if d.LastDeliveredAt.IsZero() {
+		d.LastDeliveredAt = e.ReceivedAt
 	}
 	if e.State != store.EntryProcessed && e.State != store.EntryDead {
 		d.Attempts, d.Error, d.ProcessedAt = e.WorkAttempts, e.LastError, time.Time{}

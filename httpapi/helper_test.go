@@ -306,9 +306,9 @@ func eur(v int64) payment.Money { return payment.Money{Value: v, Currency: "EUR"
 // captured is an event that proves a capture of the payment intent.
 func captured(identity, intent string, amount int64) provider.Event {
 	return provider.Event{Identity: identity, ProviderEventID: identity, Type: "charge.captured", Mode: provider.Live, Ours: true,
-		Evidence: payment.Evidence{Names: []string{intent}, Facts: []payment.Fact{
-			{Kind: payment.KindAuthorization, Form: payment.FormItem, Object: intent, Parent: intent, Stage: payment.StageAuthorized, Amount: eur(amount)},
-			{Kind: payment.KindCapture, Form: payment.FormTotal, Object: "ch_" + intent, Parent: intent, Stage: payment.StageSucceeded, Amount: eur(amount)},
+		Evidence: payment.Evidence{Names: []string{intent, "ch_" + intent}, Facts: []payment.Fact{
+			{Kind: payment.KindAuthorization, Form: payment.FormTotal, Object: intent, Parent: intent, Stage: payment.StageAuthorized, Amount: eur(amount)},
+			{Kind: payment.KindCapture, Form: payment.FormTotal, Object: intent, Parent: intent, Stage: payment.StageSucceeded, Amount: eur(amount)},
 		}}}
 }
 

@@ -38,6 +38,3 @@ func view[T any](ctx context.Context, s store.Store, read func(store.Reader) (T,
 	})
 	return out, err
 }
-
-// trimmed returns the rows that are on the page.
-func trimmed[R any](rows []R, limit int) []R { return rows[:min(len(rows), limit)] }

@@ -11,9 +11,6 @@ import (
 	"github.com/unavez/unavez/store"
 )
 
-// shopDefault is the shop of accounts that name none.
-const shopDefault = "default"
-
 // OrderDocument is an order over all its payments.
 type OrderDocument struct {
 	ID          string         `json:"id" doc:"The merchant's own id"`
@@ -98,7 +95,7 @@ func (a *API) getOrder(ctx context.Context, in *orderID) (*one[OrderDocument], e
 }
 
 func (a *API) orderFulfilled(ctx context.Context, in *orderID) (*one[OrderDocument], error) {
-	if _, err := decode[emptyBody](ctx, true); err != nil {
+	if err := nothing(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := a.deps.Applier.Ship(ctx, in.key(), actorOf(ctx)); err != nil {

@@ -43,7 +43,7 @@ type paymentFilter struct {
 func (a *API) registerPayments() {
 	handle(a, call{
 		id: "register-payment", method: http.MethodPost, path: "/v1/payments", tag: "payments", role: RoleOperate,
-		status: http.StatusCreated, summary: "Register a payment", body: RegistrationBody{}, codes: []Code{CodePaymentConflict},
+		status: http.StatusCreated, also: http.StatusOK, alsoSays: "The same again", summary: "Register a payment", body: RegistrationBody{}, codes: []Code{CodePaymentConflict},
 		text: "Stores the merchant's own record, against which everything that the provider says is held. 201 for a new record; 200 for the same again, under whatever Idempotency-Key. Evidence that came before is applied now.",
 	}, a.registerPayment)
 	handle(a, call{

@@ -78,7 +78,11 @@ func problem(code Code, detail string, fields ...ProblemField) *Problem {
 
 // refused turns a fault of one field into a problem.
 func refused(pointer, detail string) *Problem {
-	return problem(CodeInvalid, strings.TrimPrefix(pointer, "/")+" "+detail, ProblemField{pointer, detail})
+	name := strings.TrimPrefix(pointer, "/")
+	if name == "" {
+		name = "the body, or a member that is not shown,"
+	}
+	return problem(CodeInvalid, name+" "+detail, ProblemField{pointer, detail})
 }
 
 // problemOf is the one place where errors become answers. An error that no line

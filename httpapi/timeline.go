@@ -119,7 +119,7 @@ func evidenceOf(ctx context.Context, tx store.Reader, id string) ([]MomentDocume
 	for _, e := range entries {
 		moments = append(moments, MomentDocument{
 			At: e.ReceivedAt, Kind: momentEvidence, ID: e.ID, Type: e.Type, State: e.State, ProviderEventID: e.ProviderEventID,
-			Source: e.Source, Outcome: e.Outcome, Deliveries: e.Deliveries, Facts: byEntry[e.ID], Reason: e.Reason,
+			Source: e.Source, Outcome: e.Outcome, Deliveries: deliveries(e), Facts: byEntry[e.ID], Reason: e.Reason,
 		})
 	}
 	return moments, nil
