@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unavez/unavez/internal/crashpoint"
 	"github.com/unavez/unavez/store"
 )
 
@@ -101,6 +102,7 @@ func (a *Applier) within(ctx context.Context, opt store.TxOptions, fn func(store
 	ctx, cancel := context.WithTimeout(ctx, a.opt.EntryTimeout)
 	defer cancel()
 	opt.Timeout = a.opt.EntryTimeout
+	ctx = crashpoint.AtCommit(ctx, "apply.commit_sent")
 	for try := 0; ; try++ {
 		err := a.store.InTx(ctx, opt, fn)
 		if !errors.Is(err, errAgain) || try >= stepRetriesMax {

@@ -30,10 +30,11 @@ const (
 	// quietMax is the latest that a quiet condition opens after it first held.
 	quietMax            = 24 * time.Hour
 	DefaultEntryTimeout = 30 * time.Second
-	DefaultLanes        = 64
+	DefaultLanes        = 256
 	DefaultPerLane      = 8
 	DefaultWorkers      = 2
 	DefaultPoll         = time.Second
+	DefaultGather       = 20 * time.Millisecond
 	DefaultAttempts     = 5
 	stepRetriesMax      = 10
 	referencesMax       = 32
@@ -68,7 +69,11 @@ type Options struct {
 	// EntryTimeout is the time limit of one entry; Lease must be at least twice as long.
 	EntryTimeout, Lease time.Duration
 	// Poll is the longest pause between two looks at an empty queue.
-	Poll    time.Duration
+	Poll time.Duration
+	// Gather is how long a worker that was idle waits after a hint before it
+	// looks, so that evidence that trickles in shares claims and transactions,
+	// and a caller's commit does not wait behind those of the event before.
+	Gather  time.Duration
 	Backoff backoff.Policy
 	Logger  *slog.Logger
 }
@@ -92,6 +97,7 @@ func (o *Options) fill() error {
 	setDefault(&o.EntryTimeout, DefaultEntryTimeout)
 	setDefault(&o.Lease, 2*o.EntryTimeout)
 	setDefault(&o.Poll, DefaultPoll)
+	setDefault(&o.Gather, DefaultGather)
 	setDefault(&o.Backoff.Attempts, DefaultAttempts)
 	setDefault(&o.Backoff.Base, time.Second)
 	setDefault(&o.Backoff.Cap, 10*time.Minute)

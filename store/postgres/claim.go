@@ -23,11 +23,12 @@ const claimRoundsMax = 8
 const (
 	// takeLanes leases due lanes that are not leased. A lane that still carries
 	// a token has lapsed. $1 queue, $2 token, $3 lease, $4 lanes.
-	takeLanes = `UPDATE lane SET lapsed = lane.token, token = $2, lanes = 0,
-    until = ` + nowSQL + ` + $3::bigint, next_at = ` + nowSQL + ` + $3::bigint
-WHERE queue = $1 AND lane = ANY(ARRAY(
+	takeLanes = `WITH due AS MATERIALIZED (SELECT ARRAY(
     SELECT d.lane FROM lane d WHERE d.queue = $1 AND d.next_at <= ` + nowSQL + ` AND (d.until IS NULL OR d.until <= ` + nowSQL + `)
-    ORDER BY d.next_at LIMIT $4 FOR UPDATE SKIP LOCKED))`
+    ORDER BY d.next_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS lanes)
+UPDATE lane SET lapsed = lane.token, token = $2, lanes = (SELECT cardinality(due.lanes) FROM due),
+    until = ` + nowSQL + ` + $3::bigint, next_at = ` + nowSQL + ` + $3::bigint
+WHERE queue = $1 AND lane = ANY((SELECT due.lanes FROM due)::text[])`
 
 	// markSuspects marks what the lapsed lease left behind.
 	markSuspects = `UPDATE work w SET suspect = true, token = NULL
@@ -59,10 +60,11 @@ WHERE l.queue = $1 AND l.token = $2
 AND EXISTS (SELECT FROM work o WHERE o.queue = l.queue AND o.lane = l.lane)
 AND NOT EXISTS (SELECT FROM work o WHERE o.queue = l.queue AND o.lane = l.lane AND o.token = $2)`
 
-	// countLanes writes down how many lanes the lease began with.
-	countLanes = `UPDATE lane SET lanes = c.lanes
-FROM (SELECT count(*)::int AS lanes FROM lane WHERE queue = $1 AND token = $2) c
-WHERE queue = $1 AND token = $2`
+	// countLanes corrects how many lanes the lease begins with, where some were
+	// given back at once.
+	countLanes = `UPDATE lane SET lanes = ` + heldLanes + `
+WHERE queue = $1 AND token = $2 AND lanes <> ` + heldLanes
+	heldLanes = `(SELECT count(*)::int FROM lane h WHERE h.queue = $1 AND h.token = $2)`
 )
 
 // Claim implements store.Store. A try that lost its connection is repeated

@@ -119,6 +119,10 @@ func Open(_ context.Context, address string, opt Options) (*Store, error) {
 	}
 	claims := config.Copy()
 	claims.MaxConns, claims.MinConns = opt.ClaimConnsMax, 0
+	claims.ConnConfig.RuntimeParams["plan_cache_mode"] = freshPlans
+	// A claim that a crash of the server undoes is a lease that nobody holds: its
+	// work cannot be completed under the token, and is claimed again.
+	claims.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 	if s.claims, err = pgxpool.NewWithConfig(context.Background(), claims); err != nil {
 		s.pool.Close()
 		return nil, fmt.Errorf("postgres: opening the pool for claims: %w", err)
@@ -151,6 +155,13 @@ func (s *Store) session() map[string]string {
 	}
 }
 
+// freshPlans is the plan_cache_mode of what looks through the queues. They are
+// empty at one moment and long at the next, and an index that is as good as any
+// other for an empty table (the vacuum that notes its emptiness included) reads
+// the whole queue later. Planning anew looks at how large the table is now; its
+// cost is shared by the items of a claim.
+const freshPlans = "force_custom_plan"
+
 // millis is a setting in whole milliseconds; 0 would mean no limit.
 func millis(d time.Duration) string {
 	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
@@ -161,6 +172,7 @@ func (s *Store) prepare(config *pgxpool.Config) {
 	maps.Copy(params, config.ConnConfig.RuntimeParams)
 	config.ConnConfig.RuntimeParams = params
 	config.ConnConfig.OnNotice = remember
+	config.ConnConfig.DialFunc = crashDial(config.ConnConfig.DialFunc)
 	// A caller that goes away has its statement canceled on the server, which
 	// would hold its locks until it noticed a closed connection.
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {

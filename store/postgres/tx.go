@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/unavez/unavez/internal/backoff"
+	"github.com/unavez/unavez/internal/crashpoint"
 	"github.com/unavez/unavez/store"
 )
 
@@ -41,6 +42,8 @@ type tx struct {
 	canceled bool
 	// woken are the queues that have new work once this is committed.
 	woken map[string]bool
+	// fresh says that statements are planned anew from here on.
+	fresh bool
 }
 
 var _ store.Tx = (*tx)(nil)
@@ -176,6 +179,7 @@ func (s *Store) commit(ctx context.Context, t *tx, conn *pgxpool.Conn) error {
 	defer cancel()
 	raw := conn.Conn().PgConn()
 	delete(raw.CustomData(), noticed)
+	crashAfterSending(raw, crashpoint.CommitOf(ctx))
 	err := t.pg.Commit(ctx)
 	notice, warned := raw.CustomData()[noticed].(*pgconn.Notice)
 	switch {

@@ -119,6 +119,17 @@ func (t *tx) Enqueue(ctx context.Context, items []store.Work) error {
 	return t.send(ctx, "enqueueing", b)
 }
 
+// planned begins a batch of statements that look through the queues: they are
+// planned anew, as those of a claim are. A caller's transaction is left as it is.
+func (t *tx) planned() *pgx.Batch {
+	b := &pgx.Batch{}
+	if t.store != nil && !t.fresh {
+		t.fresh = true
+		b.Queue(`SELECT set_config('plan_cache_mode', '` + freshPlans + `', true)`)
+	}
+	return b
+}
+
 // lockHeld locks, in the order of all lockers, the lanes that hold the items
 // under the token, so that they can neither be claimed nor added to.
 const lockHeld = `SELECT FROM lane WHERE queue = $1 AND token = $2
@@ -134,7 +145,7 @@ func (t *tx) change(ctx context.Context, what, queue, token string, ids []string
 		return nil
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	b := &pgx.Batch{}
+	b := t.planned()
 	b.Queue(lockHeld, queue, token, ids)
 	var n int64
 	b.Queue(sql, append([]any{queue, token, ids}, more...)...).Exec(func(tag pgconn.CommandTag) error {
@@ -214,7 +225,7 @@ WHERE l.queue = $1 AND l.token = $2`
 // Release implements store.WorkWriter. The items keep the token; it says
 // nothing once their lane has no lease under it.
 func (t *tx) Release(ctx context.Context, queue, token string) error {
-	b := &pgx.Batch{}
+	b := t.planned()
 	b.Queue(lockLease, queue, token)
 	b.Queue(dropEmpty, queue, token)
 	b.Queue(freeLanes, queue, token)
@@ -225,7 +236,7 @@ func (t *tx) Release(ctx context.Context, queue, token string) error {
 // instant, not at the beginning of the transaction.
 func (t *tx) Extend(ctx context.Context, queue, token string, lease time.Duration) error {
 	const what = "extending a lease"
-	b := &pgx.Batch{}
+	b := t.planned()
 	b.Queue(lockLease, queue, token)
 	var left, leased int
 	b.Queue(`WITH extended AS (UPDATE lane SET until = e.until, next_at = e.until

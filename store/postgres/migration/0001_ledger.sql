@@ -85,7 +85,7 @@ CREATE TABLE lane (
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX lane_due ON lane (queue, next_at);
-CREATE INDEX lane_token ON lane (token) WHERE token IS NOT NULL;
+CREATE INDEX lane_token ON lane (queue, token) WHERE token IS NOT NULL;
 
 -- number is the order of enqueueing in a lane: the lane's row is locked when it
 -- is drawn.
