@@ -17,6 +17,13 @@ var cases = []benchCase{
 	{"one_client", "one delivery after the other, against one bare durable insert", true, oneClient},
 	{"drain", "10,000 events, workers that started on an empty inbox against an analyzed one", true, drainAfterEmpty},
 	{"batch", "batches against one transaction for each event", false, batchOfSingle},
+	{"delivered", "every message delivered by HTTP; the baseline delivers nothing", false, delivered},
+	{"hot", "all events on ten payments", false, hotPayments},
+	{"duplicates", "nine of ten deliveries are copies, with and without the cache of identities", false, duplicates},
+	{"limit", "acknowledgements against what verifying and inserting alone allow", false, additiveLimit},
+	{"million", "a ledger of 1,000,000 payments against a small one", false, ledgerMillion},
+	{"sqlite", "the whole flow on SQLite", false, onSQLite},
+	{"memory", "memory under load", false, memoryUnderLoad},
 	{"connections", "the same at 1, 32 and 512 connections", false, otherConnections},
 }
 
@@ -26,23 +33,28 @@ const (
 	unavezEvents = 10000
 )
 
-var whole = spec{Kind: "unavez", Receive: true, Work: true}
+// The servers under test that most cases share.
+var (
+	baseline  = spec{Kind: "naive"}
+	receiving = spec{Kind: "unavez", Receive: true}
+	whole     = spec{Kind: "unavez", Receive: true, Work: true}
+)
 
-// pair measures two jobs in turns, the first first in even rounds.
-func (b *bench) pair(ctx context.Context, rounds int, one, other job) (first, second []measured, err error) {
+// turns measures the jobs in turns, from another one on in each round.
+func (b *bench) turns(ctx context.Context, rounds int, jobs ...job) ([][]measured, error) {
+	all := make([][]measured, len(jobs))
 	for round := range rounds {
-		turn := []job{one, other}
-		got := make([]measured, 2)
-		for i := range turn {
-			at := (i + round) % 2
-			if got[at], err = b.run(ctx, turn[at]); err != nil {
-				return nil, nil, fmt.Errorf("%s, round %d: %w", turn[at].spec.Kind, round+1, err)
+		for i := range jobs {
+			at := (i + round) % len(jobs)
+			got, err := b.run(ctx, jobs[at])
+			if err != nil {
+				return nil, fmt.Errorf("%s, round %d: %w", jobs[at].spec, round+1, err)
 			}
-			fmt.Fprintf(b.talk, "  %-8s %s\n", turn[at].spec.Kind, got[at])
+			fmt.Fprintf(b.talk, "  %-15s %s\n", jobs[at].spec, got)
+			all[at] = append(all[at], got)
 		}
-		first, second = append(first, got[0]), append(second, got[1])
 	}
-	return first, second, nil
+	return all, nil
 }
 
 // ratio is the median over the rounds of what the second did to what the first did.
@@ -56,16 +68,20 @@ func ratio(first, second []measured, figure func(measured) float64) float64 {
 
 func perEvent(n float64, m measured) float64 { return n / float64(m.events) }
 
+// load128 measures acknowledgements where they are all that is done, as in a
+// process that only receives, and the whole flow beside it.
 func load128(ctx context.Context, b *bench) ([]reached, error) {
-	naive, ours, err := b.pair(ctx, b.rounds,
-		job{spec: spec{Kind: "naive"}, connections: 128, events: naiveEvents},
+	all, err := b.turns(ctx, b.rounds,
+		job{spec: baseline, connections: 128, events: naiveEvents},
+		job{spec: receiving, connections: 128, events: unavezEvents},
 		job{spec: whole, connections: 128, events: unavezEvents})
 	if err != nil {
 		return nil, err
 	}
+	naive, acks, ours := all[0], all[1], all[2]
 	return []reached{
-		{"ack_rate_128", ratio(naive, ours, measured.perSecond)},
-		{"ack_p99_128", ratio(naive, ours, func(m measured) float64 { return ms(m.p99) })},
+		{"ack_rate_128", ratio(naive, acks, measured.perSecond)},
+		{"ack_p99_128", ratio(naive, acks, func(m measured) float64 { return ms(m.p99) })},
 		{"end_to_end_128", ratio(naive, ours, measured.processed)},
 		{"cpu_per_event", ratio(naive, ours, func(m measured) float64 { return perEvent(m.cpu.Seconds(), m) })},
 		{"wal_per_event", ratio(naive, ours, func(m measured) float64 { return perEvent(float64(m.wal), m) })},
@@ -76,8 +92,9 @@ func load128(ctx context.Context, b *bench) ([]reached, error) {
 func otherConnections(ctx context.Context, b *bench) ([]reached, error) {
 	for _, n := range []int{1, 32, 512} {
 		fmt.Fprintf(b.talk, " %d connections\n", n)
-		if _, _, err := b.pair(ctx, b.rounds,
-			job{spec: spec{Kind: "naive"}, connections: n, events: min(naiveEvents, 1000*n)},
+		if _, err := b.turns(ctx, b.rounds,
+			job{spec: baseline, connections: n, events: min(naiveEvents, 1000*n)},
+			job{spec: receiving, connections: n, events: min(unavezEvents, 2000*n)},
 			job{spec: whole, connections: n, events: min(unavezEvents, 2000*n)}); err != nil {
 			return nil, err
 		}

@@ -62,7 +62,7 @@ func pushSome(ctx context.Context, tx store.Tx, first, count int) error {
 			},
 			Body: store.Body{Bytes: body, Header: []byte("{}")},
 		}
-		work[i] = store.Work{Queue: store.QueueInbox, ID: entries[i].ID, Lane: accountName + "|" + event.Lane}
+		work[i] = store.Work{Queue: store.QueueInbox, ID: entries[i].ID, Lane: accountName + "/" + string(account.Mode) + "//" + event.Lane}
 	}
 	if _, err := tx.InsertEntries(ctx, entries); err != nil {
 		return err

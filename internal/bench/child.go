@@ -32,6 +32,20 @@ type spec struct {
 	Profile string
 }
 
+func (s spec) String() string {
+	switch {
+	case s.Kind != "unavez":
+		return s.Kind
+	case s.Sink != "":
+		return "unavez+messages"
+	case s.Forget:
+		return "unavez-cache"
+	case !s.Work:
+		return "unavez receive"
+	}
+	return s.Kind
+}
+
 // child is a running process under test.
 type child struct {
 	address string

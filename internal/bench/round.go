@@ -23,6 +23,8 @@ type job struct {
 	payments int
 	// hot spreads the events over the first so many payments.
 	hot int
+	// spread and first, if spread is set, choose every spread-th payment from first on.
+	spread, first int
 	// requests, if set, makes the deliveries instead.
 	requests func(run string, count int, now time.Time) [][]byte
 }
@@ -105,10 +107,20 @@ func (b *bench) requests(j job) (warm, list [][]byte) {
 		if j.hot > 0 {
 			n = i % j.hot
 		}
+		if j.spread > 0 {
+			n = j.first + n*j.spread
+		}
 		warm = append(warm, request(fmt.Sprintf("evt_%s_w%d", run, i), n, now))
 	}
 	if j.requests != nil {
 		return warm, j.requests(run, j.events, now)
+	}
+	if j.spread > 0 {
+		for i := range j.events {
+			n := j.first + i*j.spread
+			list = append(list, request(fmt.Sprintf("evt_%s_%08d", run, i), n, now))
+		}
+		return warm, list
 	}
 	return warm, deliveries(run, j.events, j.hot, now)
 }
