@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unavez/unavez/payment"
+)
+
+func (a *app) paymentsCommand() *cobra.Command {
+	return noun("payments", "Payments: our own record and what the provider says of it",
+		`  unavez payments list --state captured
+  unavez payments create --order A-1001 --account stripe-es --amount 48.00 --currency EUR --reference pi_1
+  unavez payments timeline pay_…`,
+		a.listCommand(listSpec{
+			path: "/v1/payments", short: "List payments, newest first",
+			columns: []column{
+				{"ID", "id"}, {"ORDER", "order"}, {"ACCOUNT", "account"}, {"AMOUNT", "amount"}, {"STATE", "state"},
+				{"CAPTURED", "totals.captured"}, {"REFUNDED", "totals.refunded"}, {"DISPUTE", "dispute"}, {"FULFILLMENT", "fulfillment"},
+			},
+			filters: []string{"account", "mode", "order", "shop", "state", "dispute", "adopted"},
+			next:    "unavez payments timeline ID",
+		}),
+		a.getCommand("get", "Show one payment", "/v1/payments/%s"),
+		a.getCommand("timeline", "Show every piece of evidence about a payment, in order", "/v1/payments/%s/timeline"),
+		a.createPaymentCommand(),
+	)
+}
+
+// createPaymentCommand registers a payment. It may be given again: the same
+// registration is answered with the payment that is there.
+func (a *app) createPaymentCommand() *cobra.Command {
+	var order, account, amount, currency, total, rule, fulfillOn, connected string
+	var references []string
+	c := &cobra.Command{
+		Use: "create", Short: "Register a payment to come",
+		Example: `  unavez payments create --order A-1001 --account stripe-es --amount 48.00 --currency EUR --reference pi_1`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			body := map[string]any{"order": order, "account": account}
+			money, err := payment.ParseDecimal(amount, currency)
+			if err != nil {
+				return usage("--amount: %v", err)
+			}
+			body["amount"] = money
+			if total != "" {
+				money, err := payment.ParseDecimal(total, currency)
+				if err != nil {
+					return usage("--order-total: %v", err)
+				}
+				body["order_total"] = money
+			}
+			for name, v := range map[string]string{"amount_rule": rule, "fulfill_on": fulfillOn, "connected_account": connected} {
+				if v != "" {
+					body[name] = v
+				}
+			}
+			if len(references) > 0 {
+				body["references"] = references
+			}
+			raw, status, err := a.call(cmd.Context(), http.MethodPost, "/v1/payments", nil, body)
+			if err != nil {
+				return err
+			}
+			if status == http.StatusOK {
+				fmt.Fprintln(a.Err, "It was registered before.")
+			}
+			return a.document(raw)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&order, "order", "", "the merchant's order `id` (required)")
+	f.StringVar(&account, "account", "", "`name` of the account in the configuration (required)")
+	f.StringVar(&amount, "amount", "", "expected `amount` in major units, as 48.00 (required)")
+	f.StringVar(&currency, "currency", "", "ISO 4217 `code` (required)")
+	f.StringVar(&total, "order-total", "", "what the order costs, if it is more than this payment")
+	f.StringVar(&rule, "amount-rule", "", "exact or up_to")
+	f.StringVar(&fulfillOn, "fulfill-on", "", "captured or authorized")
+	f.StringVar(&connected, "connected-account", "", "the connected account that it belongs to")
+	f.StringArrayVar(&references, "reference", nil, "a name of the payment at the provider; may be repeated")
+	for _, name := range []string{"order", "account", "amount", "currency"} {
+		_ = c.MarkFlagRequired(name)
+	}
+	return c
+}
+
+func (a *app) ordersCommand() *cobra.Command {
+	var shop string
+	get := &cobra.Command{
+		Use: "get ID", Short: "Show one order over its payments", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc, err := a.get(cmd.Context(), "/v1/orders/"+url.PathEscape(args[0]), shopQuery(shop))
+			if err != nil {
+				return err
+			}
+			return a.document(doc)
+		},
+	}
+	fulfilled := &cobra.Command{
+		Use: "fulfilled ID", Short: "Say that the order has been shipped", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, _, err := a.call(cmd.Context(), http.MethodPost, "/v1/orders/"+url.PathEscape(args[0])+"/fulfilled", shopQuery(shop), nil)
+			if err != nil {
+				return err
+			}
+			return a.document(raw)
+		},
+	}
+	for _, c := range []*cobra.Command{get, fulfilled} {
+		c.Flags().StringVar(&shop, "shop", "", "the shop, if it is not the default one")
+	}
+	return noun("orders", "Orders over all their payments", "  unavez orders list --fulfillment held\n  unavez orders get A-1001",
+		a.listCommand(listSpec{
+			path: "/v1/orders", short: "List orders, newest first",
+			columns: []column{
+				{"ORDER", "id"}, {"SHOP", "shop"}, {"TOTAL", "total"}, {"CAPTURED", "captured"}, {"REFUNDED", "refunded"},
+				{"SURPLUS", "surplus"}, {"FULFILLMENT", "fulfillment"},
+			},
+			filters: []string{"shop", "fulfillment"}, next: "unavez orders get ID",
+		}), get, fulfilled)
+}
+
+func shopQuery(shop string) url.Values {
+	if shop == "" {
+		return nil
+	}
+	return url.Values{"shop": {shop}}
+}
+
+func (a *app) eventsCommand() *cobra.Command {
+	payload := &cobra.Command{
+		Use: "payload ID", Short: "Write the bytes exactly as they were received", Args: cobra.ExactArgs(1),
+		Long: "Writes the provider's bytes as they were received. With -o json or jsonl they stand base64-encoded in an object, because they may be anything.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, _, err := a.call(cmd.Context(), http.MethodGet, "/v1/events/"+url.PathEscape(args[0])+"/payload", nil, nil)
+			if err != nil {
+				return err
+			}
+			if a.output != outTable {
+				return a.writeJSON(map[string]string{"id": args[0], "payload_base64": base64.StdEncoding.EncodeToString(raw)})
+			}
+			_, err = a.Out.Write(raw)
+			return err
+		},
+	}
+	return noun("events", "Events: what providers told us", `  unavez events list --state dead
+  unavez events get evt_…
+  unavez events redrive evt_… --reason "handler mended" --yes`,
+		a.listCommand(listSpec{
+			path: "/v1/events", short: "List events, newest first",
+			columns: []column{
+				{"ID", "id"}, {"RECEIVED", "received_at"}, {"ACCOUNT", "account"}, {"TYPE", "type"}, {"PROVIDER EVENT", "provider_event_id"},
+				{"STATE", "state"}, {"OUTCOME", "outcome"}, {"SEEN", "deliveries"}, {"ORDER", "order"},
+			},
+			filters: []string{"account", "mode", "type", "state", "outcome", "payment", "order", "provider_event_id", "source"},
+			next:    "unavez events get ID",
+		}),
+		a.getCommand("get", "Show one event", "/v1/events/%s"),
+		payload,
+		a.actCommand(actSpec{
+			use: "redrive ID", short: "Give a dead event its attempts back, under its own identity", path: "/v1/events/%s/redrive",
+			example: `  unavez events redrive evt_… --reason "configuration mended" --yes`,
+			dry:     "event %s would be worked on again, under the identity that it has", reason: true, done: "unavez events get %s",
+		}),
+		a.tailCommand(),
+	)
+}
+
+func (a *app) messagesCommand() *cobra.Command {
+	return noun("messages", "Messages: what the merchant's systems are told", "  unavez messages list --state dead\n  unavez messages get msg_…",
+		a.listCommand(listSpec{
+			path: "/v1/messages", short: "List messages, newest first",
+			columns: []column{
+				{"ID", "id"}, {"CREATED", "created_at"}, {"DESTINATION", "destination"}, {"TYPE", "type"}, {"ORDER", "order"},
+				{"STATE", "state"}, {"ATTEMPTS", "attempts"}, {"NEXT ATTEMPT", "next_attempt_at"}, {"ERROR", "error"},
+			},
+			filters: []string{"destination", "type", "state", "payment", "order"}, next: "unavez messages get ID",
+		}),
+		a.getCommand("get", "Show one message with its attempts", "/v1/messages/%s"),
+		a.actCommand(actSpec{
+			use: "retry ID", short: "Send a dead or ambiguous message again, under its own id", path: "/v1/messages/%s/retry",
+			dry: "message %s would be sent again with the id that it has", reason: true, done: "unavez messages get %s",
+		}),
+	)
+}
+
+func (a *app) destinationsCommand() *cobra.Command {
+	return noun("destinations", "Destinations: the merchant's systems that are told", "  unavez destinations list\n  unavez destinations test shop",
+		a.destinationsList(),
+		a.actCommand(actSpec{
+			use: "pause NAME", short: "Hold back everything for a destination", path: "/v1/destinations/%s/pause", reason: true,
+			done: "unavez destinations resume %s",
+		}),
+		a.actCommand(actSpec{use: "resume NAME", short: "Send to a destination again", path: "/v1/destinations/%s/resume", reason: true}),
+		a.actCommand(actSpec{use: "test NAME", short: "Send a test message", path: "/v1/destinations/%s/test"}),
+	)
+}
+
+func (a *app) destinationsList() *cobra.Command {
+	c := a.listCommand(listSpec{
+		path: "/v1/destinations", short: "List destinations with their breakers",
+		columns: []column{
+			{"NAME", "name"}, {"URL", "url"}, {"TYPES", "types"}, {"PAUSED", "paused"}, {"BREAKER", "breaker"}, {"IDEMPOTENT", "idempotent"},
+		},
+	})
+	return c
+}
+
+func (a *app) exceptionsCommand() *cobra.Command {
+	return noun("exceptions", "Exceptions: what needs a person", "  unavez exceptions list --state open\n  unavez exceptions get exc_…",
+		a.listCommand(listSpec{
+			path: "/v1/exceptions", short: "List exceptions, newest first",
+			columns: []column{
+				{"ID", "id"}, {"OPENED", "opened_at"}, {"KIND", "kind"}, {"REASON", "reason"}, {"STATE", "state"}, {"URGENCY", "urgency"},
+				{"AMOUNT", "amount"}, {"ORDER", "order"}, {"EVENT", "provider_event_id"},
+			},
+			filters: []string{"kind", "state", "account", "event", "provider_event_id", "payment", "order", "operation"},
+			next:    "unavez exceptions get ID",
+		}),
+		a.getCommand("get", "Show one exception with its evidence", "/v1/exceptions/%s"),
+	)
+}
+
+func (a *app) auditCommand() *cobra.Command {
+	var subject string
+	verify := &cobra.Command{
+		Use: "verify", Short: "Recompute a subject's chain and name the first row that does not fit",
+		Example: "  unavez audit verify --subject pay_…", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			doc, err := a.get(cmd.Context(), "/v1/audit/verify", url.Values{"subject": {subject}})
+			if err != nil {
+				return err
+			}
+			if err := a.document(doc); err != nil {
+				return err
+			}
+			return broken(doc)
+		},
+	}
+	verify.Flags().StringVar(&subject, "subject", "", "`id` of the payment, order, event or message (required)")
+	_ = verify.MarkFlagRequired("subject")
+	return noun("audit", "Audit: who changed what, when, because of what", "  unavez audit list --subject pay_…\n  unavez audit verify --subject pay_…",
+		a.listCommand(listSpec{
+			path: "/v1/audit", short: "List audit rows, newest first",
+			columns: []column{
+				{"AT", "at"}, {"SUBJECT", "subject"}, {"VERSION", "version"}, {"ACTION", "action"}, {"ACTOR", "actor"}, {"EVENT", "event"},
+			},
+			filters: []string{"subject", "action", "actor"},
+		}), verify)
+}
+
+func (a *app) searchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "search ID", Short: "Find anything by any id: ours, the provider's, the order's",
+		Example: "  unavez search pi_1\n  unavez search A-1001", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := a.rows(column{"TYPE", "type"}, column{"ID", "id"}, column{"MATCH", "match"}, column{"ORDER", "order"}, column{"STATE", "state"})
+			doc, err := a.get(cmd.Context(), "/v1/search", url.Values{"q": {args[0]}})
+			if err != nil {
+				return err
+			}
+			p, err := readPage(doc)
+			if err != nil {
+				return err
+			}
+			for _, hit := range p.Data {
+				if err := out.add(hit); err != nil {
+					return err
+				}
+			}
+			if err := out.end(p.HasMore); err != nil {
+				return err
+			}
+			if len(p.Data) == 0 {
+				return &exitError{exitNotFound, fmt.Errorf("nothing has the id %s", strconv.Quote(args[0]))}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unavez/unavez"
+	"github.com/unavez/unavez/payment"
+	"github.com/unavez/unavez/provider"
+	"github.com/unavez/unavez/provider/stripe"
+	"github.com/unavez/unavez/simulator"
+)
+
+func (a *app) simulatorCommand() *cobra.Command {
+	var listen, webhook, secret string
+	var seed uint64
+	c := &cobra.Command{
+		Use: "simulator", Short: "Serve a simulated Stripe that keeps books and can be told to fail",
+		Example: `  unavez simulator --webhook http://127.0.0.1:8080/webhooks/stripe-es --secret-env STRIPE_WHSEC
+  curl http://127.0.0.1:12111/_simulator/books`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg := simulator.Config{WebhookURL: webhook, Seed: seed, Logger: slog.New(slog.NewTextHandler(a.Err, nil))}
+			if secret != "" {
+				if cfg.WebhookSecret = a.getenv(secret); cfg.WebhookSecret == "" {
+					return usage("--secret-env: the environment variable %s is not set", secret)
+				}
+			}
+			return a.runSimulator(cmd.Context(), listen, simulator.New(cfg))
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:12111", "`address` to serve on")
+	c.Flags().StringVar(&webhook, "webhook", "", "`URL` that webhooks go to")
+	c.Flags().StringVar(&secret, "secret-env", "", "environment `variable` that holds the endpoint's secret")
+	c.Flags().Uint64Var(&seed, "seed", 0, "seed of ids and of chance")
+	return c
+}
+
+func (a *app) runSimulator(ctx context.Context, listen string, sim *simulator.Server) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	if err := sim.Start(ctx); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	srv := &http.Server{Handler: sim, ReadHeaderTimeout: healthWithin}
+	done := make(chan error, 1)
+	go func() { done <- serving(srv.Serve(l)) }()
+	fmt.Fprintf(a.Err, "simulator  http://%s/v1  control http://%s/_simulator/books\n", l.Addr(), l.Addr())
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), edgeWithin)
+		defer cancel()
+		err = errors.Join(srv.Close(), <-done, sim.Stop(stop))
+	}
+	return err
+}
+
+// faults of simulate.
+const (
+	faultDuplicate  = "duplicate"
+	faultOutOfOrder = "out-of-order"
+	faultSignature  = "bad-signature"
+)
+
+type simulation struct {
+	account, order, amount, currency, reference, fault string
+	repeat                                             int
+}
+
+func (a *app) simulateCommand() *cobra.Command {
+	var s simulation
+	c := &cobra.Command{
+		Use: "simulate PROVIDER EVENT", Short: "Post signed events to the real endpoint of a running server",
+		Long: "Posts signed test events to the ingress of the configuration, as the provider would.\nEvents: payment_intent.succeeded, payment_intent.payment_failed, charge.refunded.",
+		Example: `  unavez simulate stripe payment_intent.succeeded --order A-1001 --amount 48.00 --currency EUR --reference pi_1
+  unavez simulate stripe payment_intent.succeeded --order A-1001 --amount 48.00 --currency EUR --fault duplicate`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] != "stripe" {
+				return &exitError{exitNotFound, fmt.Errorf("provider %q cannot be simulated; stripe can", args[0])}
+			}
+			return a.simulate(cmd.Context(), args[1], s)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.account, "account", "", "`name` of the account; needed if several are of the provider")
+	f.StringVar(&s.order, "order", "", "order `id` in the metadata")
+	f.StringVar(&s.amount, "amount", "10.00", "`amount` in major units")
+	f.StringVar(&s.currency, "currency", "EUR", "ISO 4217 `code`")
+	f.StringVar(&s.reference, "reference", "", "payment intent `id`; a new one if empty")
+	f.IntVar(&s.repeat, "repeat", 1, "events to post")
+	f.StringVar(&s.fault, "fault", "", "duplicate, out-of-order or bad-signature")
+	return c
+}
+
+func (a *app) simulate(ctx context.Context, event string, s simulation) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	acc, err := simulated(c, s.account)
+	if err != nil {
+		return err
+	}
+	bodies, err := s.events(event, acc)
+	if err != nil {
+		return err
+	}
+	secret := acc.Secrets[0]
+	if s.fault == faultSignature {
+		secret = "whsec_not_the_secret"
+	}
+	out := a.rows(column{"EVENT", "event"}, column{"STATUS", "status"})
+	refused := 0
+	for i, body := range bodies {
+		status, err := post(ctx, "http://"+c.Listen.Ingress+"/webhooks/"+acc.Name, body, secret)
+		if err != nil {
+			return err
+		}
+		if status >= http.StatusBadRequest {
+			refused++
+		}
+		if err := out.add(fmt.Appendf(nil, `{"event":%d,"status":%d}`, i+1, status)); err != nil {
+			return err
+		}
+	}
+	if err := out.end(false); err != nil {
+		return err
+	}
+	if refused > 0 && s.fault != faultSignature {
+		return fmt.Errorf("%d of %d deliveries were refused", refused, len(bodies))
+	}
+	a.hint("unavez events list --account %s", acc.Name)
+	return nil
+}
+
+func simulated(c unavez.Config, name string) (unavez.Account, error) {
+	var found []unavez.Account
+	for _, acc := range c.Accounts {
+		if acc.Provider == "stripe" && (name == "" || acc.Name == name) {
+			found = append(found, acc)
+		}
+	}
+	if len(found) != 1 {
+		return unavez.Account{}, usage("%d accounts of the provider fit; name one with --account", len(found))
+	}
+	return found[0], nil
+}
+
+// events renders the bodies to post, in the order of posting.
+func (s simulation) events(event string, acc unavez.Account) ([][]byte, error) {
+	money, err := payment.ParseDecimal(s.amount, s.currency)
+	if err != nil {
+		return nil, usage("--amount: %v", err)
+	}
+	amount, err := payment.ToProvider(money, stripe.Amounts())
+	if err != nil {
+		return nil, usage("--amount: %v", err)
+	}
+	if s.repeat < 1 || s.repeat > 10000 {
+		return nil, usage("--repeat is not between 1 and 10000")
+	}
+	var bodies [][]byte
+	for range s.repeat {
+		intent := s.reference
+		if intent == "" {
+			intent = "pi_" + nonce()
+		}
+		body, err := s.render(event, intent, amount, acc.Mode == provider.Live, acc.OrderMetadata)
+		if err != nil {
+			return nil, err
+		}
+		bodies = append(bodies, body)
+	}
+	switch s.fault {
+	case "", faultSignature:
+	case faultDuplicate:
+		bodies = append(bodies, bodies...)
+	case faultOutOfOrder:
+		rand.Shuffle(len(bodies), func(i, j int) { bodies[i], bodies[j] = bodies[j], bodies[i] })
+	default:
+		return nil, usage("--fault is %q, not duplicate, out-of-order or bad-signature", s.fault)
+	}
+	return bodies, nil
+}
+
+func (s simulation) render(event, intent string, amount int64, live bool, orderKey string) ([]byte, error) {
+	metadata := "{}"
+	if s.order != "" {
+		metadata = fmt.Sprintf(`{%q:%q}`, orderKey, s.order)
+	}
+	currency := strings.ToLower(s.currency)
+	var object string
+	switch event {
+	case "payment_intent.succeeded":
+		object = fmt.Sprintf(`{"id":%q,"object":"payment_intent","status":"succeeded","amount":%d,"amount_received":%d,"currency":%q,"latest_charge":%q,"metadata":%s}`,
+			intent, amount, amount, currency, "ch_"+intent, metadata)
+	case "payment_intent.payment_failed":
+		object = fmt.Sprintf(`{"id":%q,"object":"payment_intent","status":"requires_payment_method","amount":%d,"amount_received":0,"currency":%q,"latest_charge":%q,"metadata":%s}`,
+			intent, amount, currency, "ch_failed_"+intent, metadata)
+	case "charge.refunded":
+		object = fmt.Sprintf(`{"id":%q,"object":"charge","status":"succeeded","captured":true,"payment_intent":%q,"amount":%d,"amount_captured":%d,"amount_refunded":%d,"currency":%q,"metadata":%s}`,
+			"ch_"+intent, intent, amount, amount, amount, currency, metadata)
+	default:
+		return nil, &exitError{exitNotFound, fmt.Errorf("event %q cannot be simulated; see unavez simulate --help", event)}
+	}
+	return fmt.Appendf(nil, `{"id":"evt_%s","object":"event","api_version":"2024-06-20","created":%d,"livemode":%t,"type":%q,"data":{"object":%s}}`,
+		nonce(), time.Now().Unix(), live, event, object), nil
+}
+
+func nonce() string { return fmt.Sprintf("sim%016x", rand.Uint64()) }
+
+func post(ctx context.Context, url string, body []byte, secret provider.Secret) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, usage("the ingress cannot be addressed: %v", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Stripe-Signature", stripe.Sign(body, time.Now(), secret))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("no answer from the ingress (is unavez serve running?): %w", err)
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, answerBytesMax))
+	return resp.StatusCode, err
+}

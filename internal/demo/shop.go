@@ -1,0 +1,83 @@
+package demo
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+)
+
+// shopBytesMax bounds what the shop reads of a message.
+const shopBytesMax = 1 << 20
+
+// shop is the merchant's own system. It deduplicates by the message's id, as
+// every receiver of messages has to, and counts what it does for each order.
+type shop struct {
+	mu        sync.Mutex
+	seen      map[string]bool
+	fulfilled map[string]int
+	revoked   map[string]int
+	// bend, if not nil, may change what the shop hears (tests of the verdict).
+	bend func(order string) (times int)
+	srv  *http.Server
+	url  string
+}
+
+func openShop() (*shop, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &shop{
+		seen: map[string]bool{}, fulfilled: map[string]int{}, revoked: map[string]int{}, url: "http://" + l.Addr().String() + "/hook",
+	}
+	s.srv = &http.Server{Handler: s, ReadHeaderTimeout: callWithin}
+	go func() { _ = s.srv.Serve(l) }()
+	return s, nil
+}
+
+func (s *shop) close() { _ = s.srv.Close() }
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, shopBytesMax))
+	var m struct {
+		ID   string `json:"id"`
+		Type string `json:"type"`
+		Data struct {
+			Order string `json:"order"`
+		} `json:"data"`
+	}
+	if err != nil || json.Unmarshal(raw, &m) != nil || m.ID != r.Header.Get("webhook-id") {
+		http.Error(w, "not a message", http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[m.ID] {
+		return
+	}
+	s.seen[m.ID] = true
+	switch m.Type {
+	case "order.fulfill":
+		times := 1
+		if s.bend != nil {
+			times = s.bend(m.Data.Order)
+		}
+		s.fulfilled[m.Data.Order] += times
+	case "order.revoked":
+		s.revoked[m.Data.Order]++
+	}
+}
+
+// counts copies what the shop has counted.
+func (s *shop) counts() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]int, len(s.fulfilled))
+	for order, n := range s.fulfilled {
+		out[order] = n
+	}
+	return out
+}
