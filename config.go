@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unavez/unavez/outbox"
 	"github.com/unavez/unavez/payment"
 	"github.com/unavez/unavez/provider"
 	"github.com/unavez/unavez/provider/all"
@@ -167,6 +168,7 @@ func (c *Config) Fill() error {
 	var p Problems
 	c.checkAccounts(&p)
 	c.checkTokens(&p)
+	c.checkDestinations(&p)
 	if c.Work.Lease != 0 && c.Work.EntryTimeout != 0 && c.Work.Lease < 2*c.Work.EntryTimeout {
 		p.add("work.lease %s is shorter than twice work.entry_timeout %s", c.Work.Lease, c.Work.EntryTimeout)
 	}
@@ -233,14 +235,17 @@ func (c *Config) checkTokens(p *Problems) {
 		}
 		seen[t.Name] = true
 		oneOf(p, where+": role", t.Role, "read", "operate", "approve", "admin")
-		if len(t.Secret) < TokenBytesMin {
-			p.add("%s: the secret is shorter than %d characters", where, TokenBytesMin)
+		if t.Secret == "" {
+			p.add("%s: has no secret", where)
 		}
 	}
 }
 
-// TokenBytesMin is the least length of an API token.
-const TokenBytesMin = 1
+func (c *Config) checkDestinations(p *Problems) {
+	if err := outbox.Validate(c.destinations()); err != nil {
+		*p = append(*p, strings.Split(err.Error(), "\n")...)
+	}
+}
 
 func oneOf(p *Problems, what, v string, allowed ...string) {
 	if !slices.Contains(allowed, v) {
@@ -253,4 +258,19 @@ func orDefault[T comparable](v *T, def T) {
 	if *v == zero {
 		*v = def
 	}
+}
+
+func (c *Config) destinations() []outbox.Destination {
+	var list []outbox.Destination
+	for _, d := range c.Destinations {
+		secrets := d.Secrets
+		if d.Secret != "" {
+			secrets = append([]provider.Secret{d.Secret}, secrets...)
+		}
+		list = append(list, outbox.Destination{
+			Name: d.Name, URL: d.URL, Types: d.Types, Secrets: secrets, Idempotent: d.Idempotent,
+			AllowPrivate: d.AllowPrivate, Timeout: d.Timeout, Concurrency: d.Concurrency, Headers: d.Headers,
+		})
+	}
+	return list
 }

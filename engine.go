@@ -106,7 +106,7 @@ func check(ctx context.Context, s store.Store, opt Options) error {
 
 // wire builds the stages from the end of the flow to its beginning.
 func (e *Engine) wire(opt Options) (err error) {
-	destinations := e.destinations()
+	destinations := e.Config.destinations()
 	e.Relay, err = outbox.New(e.Store, destinations, outbox.Options{
 		Backoff: e.backoff(0), Poll: e.Config.Work.Poll, Now: opt.Now, Logger: opt.Logger,
 		SignEvent: e.signEvent,
@@ -155,21 +155,6 @@ func (e *Engine) wire(opt Options) (err error) {
 
 func (e *Engine) backoff(attempts int) backoff.Policy {
 	return backoff.Policy{Base: e.Config.Work.BackoffBase, Cap: e.Config.Work.BackoffCap, Attempts: attempts}
-}
-
-func (e *Engine) destinations() []outbox.Destination {
-	var list []outbox.Destination
-	for _, d := range e.Config.Destinations {
-		secrets := d.Secrets
-		if d.Secret != "" {
-			secrets = append([]provider.Secret{d.Secret}, secrets...)
-		}
-		list = append(list, outbox.Destination{
-			Name: d.Name, URL: d.URL, Types: d.Types, Secrets: secrets, Idempotent: d.Idempotent,
-			AllowPrivate: d.AllowPrivate, Timeout: d.Timeout, Concurrency: d.Concurrency, Headers: d.Headers,
-		})
-	}
-	return list
 }
 
 func (a *Account) account() provider.Account {

@@ -26,9 +26,9 @@ const (
 	urlBytesMax        = 2048
 	secretsMax         = 8
 	secretPrefix       = "whsec_"
-	secretKeyBytesMin  = 24 // of a whsec_ secret, by Standard Webhooks 1.0
+	secretKeyBytesMin  = 1 // of a whsec_ secret; Standard Webhooks 1.0 advises 24 at least
 	secretKeyBytesMax  = 64
-	secretTextBytesMin = 16 // of a secret that is used as it is
+	secretTextBytesMin = 1 // of a secret that is used as it is; doctor advises more
 	secretTextBytesMax = 256
 	headersMax         = 16
 	headerBytesMax     = 4096
@@ -45,7 +45,8 @@ type Destination struct {
 	// a name, or a prefix with ".*".
 	Types []string
 	// Secrets sign every request, several at once while rotating: whsec_ and
-	// base64 of 24 to 64 bytes, or 16 to 256 bytes of text used as they are.
+	// base64 of up to 64 bytes, or up to 256 bytes of text used as they are. 24
+	// bytes at least are advised; the merchant chooses them.
 	Secrets []provider.Secret
 	// Idempotent says whether the destination recognizes a message id that it has
 	// seen; nil is yes. If not, an attempt with an unclear end is not repeated.
