@@ -66,7 +66,7 @@ func Unwrap(t store.Tx) (pgx.Tx, bool) {
 func (s *Store) InTx(ctx context.Context, opt store.TxOptions, fn func(store.Tx) error) error {
 	conflicts, waits, reconnects := 0, 0, 0
 	for {
-		err, what := s.attempt(ctx, opt, fn)
+		what, err := s.attempt(ctx, opt, fn)
 		if err == nil || what == noRemedy || opt.NoRetry || ctx.Err() != nil {
 			return err
 		}
@@ -105,12 +105,12 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // attempt runs fn in one transaction and says what may be done about a failure.
-func (s *Store) attempt(ctx context.Context, opt store.TxOptions, fn func(store.Tx) error) (err error, what remedy) {
+func (s *Store) attempt(ctx context.Context, opt store.TxOptions, fn func(store.Tx) error) (what remedy, err error) {
 	t := &tx{store: s, caller: ctx, woken: map[string]bool{}}
 	conn, err := s.begin(ctx, t, opt)
 	if err != nil {
 		err = doing("beginning a transaction", err)
-		return err, remedyOf(err)
+		return remedyOf(err), err
 	}
 	ended := false
 	defer func() {
@@ -121,19 +121,19 @@ func (s *Store) attempt(ctx context.Context, opt store.TxOptions, fn func(store.
 	if err := fn(t); err != nil {
 		// The server's answer decides even where fn says something else of it.
 		if t.err != nil {
-			return err, remedyOf(t.err)
+			return remedyOf(t.err), err
 		}
-		return err, remedyOf(err)
+		return remedyOf(err), err
 	}
 	if t.err != nil {
-		return t.err, remedyOf(t.err)
+		return remedyOf(t.err), t.err
 	}
 	ended = true
 	if err := s.commit(ctx, t, conn); err != nil {
-		return doing("committing", err), remedyOf(err)
+		return remedyOf(err), doing("committing", err)
 	}
 	s.waker.announce(t.woken)
-	return nil, noRemedy
+	return noRemedy, nil
 }
 
 func (s *Store) begin(ctx context.Context, t *tx, opt store.TxOptions) (*pgxpool.Conn, error) {
