@@ -59,8 +59,9 @@ func (a *Applier) Stop(ctx context.Context) error {
 }
 
 // loop claims and works until the context ends. An empty queue is looked at
-// again when the store hints at work or the poll interval has passed; a store
-// that fails is left alone for a while that grows.
+// again when the store hints at work or the poll interval has passed, one that
+// was taken whole after a moment in which more may come; a store that fails is
+// left alone for a while that grows.
 func (a *Applier) loop(ctx context.Context, queue string, work func(context.Context, store.Claim)) {
 	failures := 0
 	wake := a.store.Wake(queue)
@@ -84,16 +85,39 @@ func (a *Applier) loop(ctx context.Context, queue string, work func(context.Cont
 		default:
 			failures = 0
 			work(ctx, claim)
+			if !a.full(claim) {
+				hinted(ctx, nil, a.opt.Gather)
+			}
 			continue
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-hint:
-		case <-timer.C:
+		if hinted(ctx, hint, pause) {
+			hinted(ctx, nil, a.opt.Gather)
 		}
-		timer.Stop()
 	}
+}
+
+// full says whether the claim may have left something behind that is due.
+func (a *Applier) full(claim store.Claim) bool {
+	lanes := map[string]int{}
+	for _, it := range claim.Items {
+		if lanes[it.Lane]++; lanes[it.Lane] >= a.opt.PerLane {
+			return true
+		}
+	}
+	return len(lanes) >= a.opt.Lanes
+}
+
+// hinted waits for a hint, at most as long as the pause, and says whether it came.
+func hinted(ctx context.Context, hint <-chan struct{}, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-hint:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
 }
 
 // within runs fn in a transaction with the limits of one entry, again with

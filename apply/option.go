@@ -31,10 +31,10 @@ const (
 	quietMax            = 24 * time.Hour
 	DefaultEntryTimeout = 30 * time.Second
 	DefaultLanes        = 256
-	DefaultPerLane      = 8
+	DefaultPerLane      = 16
 	DefaultWorkers      = 2
 	DefaultPoll         = time.Second
-	DefaultGather       = 20 * time.Millisecond
+	DefaultGather       = 25 * time.Millisecond
 	DefaultAttempts     = 5
 	stepRetriesMax      = 10
 	referencesMax       = 32
@@ -70,9 +70,10 @@ type Options struct {
 	EntryTimeout, Lease time.Duration
 	// Poll is the longest pause between two looks at an empty queue.
 	Poll time.Duration
-	// Gather is how long a worker that was idle waits after a hint before it
-	// looks, so that evidence that trickles in shares claims and transactions,
-	// and a caller's commit does not wait behind those of the event before.
+	// Gather is how long a worker that has nothing left waits before it looks
+	// again, though hinted, so that evidence that trickles in shares claims and
+	// transactions, and a caller's commit does not wait behind those of the
+	// event before.
 	Gather  time.Duration
 	Backoff backoff.Policy
 	Logger  *slog.Logger

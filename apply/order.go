@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -150,10 +151,15 @@ func (s *step) parts(os *orderStep) []payment.PartView {
 		}
 		seen[p.ID] = true
 	}
-	for _, id := range s.paymentIDs() {
-		if ps := s.payments[id]; !seen[id] && ps.row.Order == os.row.Key {
-			parts = append(parts, part(ps.row))
+	var joined []string // by this step; sorted alone, not with all others of a batch
+	for id, ps := range s.payments {
+		if !seen[id] && ps.row.Order == os.row.Key {
+			joined = append(joined, id)
 		}
+	}
+	slices.Sort(joined)
+	for _, id := range joined {
+		parts = append(parts, part(s.payments[id].row))
 	}
 	return parts
 }
