@@ -18,9 +18,8 @@ import (
 )
 
 // messagesEach is how many messages the success of a payment makes for a
-// destination that wants all of them: payment.authorized, payment.captured and
-// order.fulfill.
-const messagesEach = 3
+// destination that wants all of them: payment.captured and order.fulfill.
+const messagesEach = 2
 
 func delivered(ctx context.Context, b *bench) (got []reached, err error) {
 	shop, err := newSink()

@@ -16,7 +16,8 @@ const (
 	apiVersion    = "2026-07-29.dahlia"
 	amount        = 4800
 	currency      = "EUR"
-	eventBytes    = 3000
+	eventBytes    = 2900
+	cartLines     = 12
 	webhookPath   = "/webhooks/" + accountName
 	requestFormat = "POST " + webhookPath + " HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: Stripe/1.0 (+https://stripe.com/docs/webhooks)\r\n" +
 		"Accept: */*; q=0.5, application/xml\r\nContent-Type: application/json; charset=utf-8\r\nStripe-Signature: %s\r\nContent-Length: %d\r\n\r\n"
@@ -42,9 +43,18 @@ func eventBody(event string, n int, now time.Time) []byte {
 		`"livemode":true,"pending_webhooks":1,"request":{"id":"req_` + strconv.Itoa(n) + `","idempotency_key":null},"type":"payment_intent.succeeded"}`
 	var more strings.Builder
 	for i := 0; len(body)+more.Len() < eventBytes; i++ {
-		fmt.Fprintf(&more, `,"line_%d":"%d × artículo %08x, talla %d"`, i, 1+i%3, uint32(n*2654435761+i*40503), 36+i%10)
+		fmt.Fprintf(&more, `,"cart_%d":"%s"`, i, cart(n, i))
 	}
 	return []byte(strings.Replace(body, "%s", more.String(), 1))
+}
+
+// cart is what shops keep in a value of the metadata, of at most 500 characters.
+func cart(n, part int) string {
+	var lines strings.Builder
+	for i := range cartLines {
+		fmt.Fprintf(&lines, "%d × artículo %08x, talla %d; ", 1+i%3, uint32(n*2654435761+(part*cartLines+i)*40503), 36+i%10)
+	}
+	return lines.String()
 }
 
 // request renders the bytes of a whole signed delivery.

@@ -36,7 +36,9 @@ type measured struct {
 	// message was delivered, where there is a sink).
 	done time.Duration
 	// cpu is of the server under test and of the database server.
-	cpu     time.Duration
+	cpu time.Duration
+	// own is the part of the server under test.
+	own     time.Duration
 	wal     int64
 	commits int64
 	// peak and rest are MiB of the server under test, at most and at the end.
@@ -47,8 +49,8 @@ type measured struct {
 func (m measured) processed() float64 { return float64(m.events) / m.done.Seconds() }
 
 func (m measured) String() string {
-	return fmt.Sprintf("%6.0f ack/s  p50 %6.2f  p99 %6.2f ms  %6.0f done/s  cpu %4.0f µs  wal %5.2f KB  %.3f commits  %3.0f MiB",
-		m.perSecond(), ms(m.p50), ms(m.p99), m.processed(), float64(m.cpu.Microseconds())/float64(m.events),
+	return fmt.Sprintf("%6.0f ack/s  p50 %6.2f  p99 %6.2f ms  %6.0f done/s  cpu %4.0f (%.0f) µs  wal %5.2f KB  %.3f commits  %3.0f MiB",
+		m.perSecond(), ms(m.p50), ms(m.p99), m.processed(), perEvent(float64(m.cpu.Microseconds()), m), perEvent(float64(m.own.Microseconds()), m),
 		float64(m.wal)/float64(m.events)/1024, float64(m.commits)/float64(m.events), m.peak)
 }
 
@@ -150,7 +152,8 @@ func (b *bench) observe(ctx context.Context, j job, w *watch, c *child, requests
 	if err != nil {
 		return m, err
 	}
-	m.cpu = end.own - own.own + last.time - first.time
+	m.own = end.own - own.own
+	m.cpu = m.own + last.time - first.time
 	m.wal, m.commits = last.wal-first.wal, last.commits-first.commits
 	if m.peak, err = memory(c.pid, "VmHWM"); err != nil {
 		return m, err
