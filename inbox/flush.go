@@ -62,6 +62,7 @@ func refuse(rows []*pending, err error) {
 func (b *batch) store() error {
 	ctx, cancel := context.WithTimeout(b.in.ctx, b.in.opt.FlushTimeout)
 	defer cancel()
+	ctx = crashpoint.AtCommit(ctx, "inbox.commit_sent")
 	b.epoch = b.in.store.Epoch()
 	err := b.in.store.InTx(ctx, b.in.txOptions(), func(tx store.Tx) (err error) {
 		defer func() {

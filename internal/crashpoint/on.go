@@ -3,6 +3,7 @@
 package crashpoint
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -57,4 +58,18 @@ func Hit(name string) {
 	if armed.signal == syscall.SIGKILL {
 		select {} // the signal is on its way; nothing may happen after this point
 	}
+}
+
+type commitKey struct{}
+
+// AtCommit names the place that a backend marks when it has sent the COMMIT of
+// a transaction begun with the context, and nobody has seen the answer.
+func AtCommit(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, commitKey{}, name)
+}
+
+// CommitOf is the name given to AtCommit, empty if none.
+func CommitOf(ctx context.Context) string {
+	name, _ := ctx.Value(commitKey{}).(string)
+	return name
 }

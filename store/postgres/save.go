@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/unavez/unavez/internal/crashpoint"
 	"github.com/unavez/unavez/store"
 )
 
@@ -23,6 +24,13 @@ func (t *tx) Save(ctx context.Context, c store.Changes) error {
 	if len(c.Effects) > 0 {
 		effects := distinct(c.Effects, func(e *store.Effect) string { return e.Subject + "\x00" + e.Key })
 		b.Queue(upsertEffects, effectColumns.args(effects)...)
+	}
+	if crashpoint.Enabled { // the place lies inside a round trip otherwise
+		if err := t.send(ctx, what, b); err != nil {
+			return err
+		}
+		crashpoint.Hit("apply.saved")
+		b = &pgx.Batch{}
 	}
 	queueMessages(b, c.Messages)
 	queueExceptions(b, c.Exceptions)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/unavez/unavez/internal/crashpoint"
 	"github.com/unavez/unavez/store"
 )
 
@@ -367,6 +368,7 @@ func (t *tx) Save(ctx context.Context, c store.Changes) error {
 			return fmt.Errorf("recording effect of %s: %w", e.Subject, err)
 		}
 	}
+	crashpoint.Hit("apply.saved")
 	if err := t.InsertMessages(ctx, c.Messages); err != nil {
 		return err
 	}

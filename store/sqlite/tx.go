@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/unavez/unavez/internal/crashpoint"
 	"github.com/unavez/unavez/store"
 )
 
@@ -16,6 +17,8 @@ const (
 	triesMax = 5
 	// pauseBase bounds the wait after the first try; it doubles with each.
 	pauseBase = 2 * time.Millisecond
+	// committingMax is about how long a COMMIT takes that reaches the disk.
+	committingMax = 2 * time.Millisecond
 )
 
 // tx is one transaction, or one snapshot that only reads.
@@ -107,10 +110,21 @@ func (s *Store) run(ctx context.Context, c *conn, opt store.TxOptions, fn func(s
 		c.rollback()
 		return busy(t.failed), err
 	}
+	if crashpoint.Enabled {
+		crashWhileCommitting(crashpoint.CommitOf(ctx))
+	}
 	if again, err = c.commit(); err == nil {
 		s.wakes.signal(t.woken)
 	}
 	return again, err
+}
+
+// crashWhileCommitting marks the place at a random moment of the COMMIT that
+// follows: it is one call, and nobody but another thread can meet it inside.
+func crashWhileCommitting(place string) {
+	if place != "" {
+		time.AfterFunc(rand.N(committingMax), func() { crashpoint.Hit(place) })
+	}
 }
 
 // commit is never canceled: a caller that hangs up leaves whole or nothing. A
