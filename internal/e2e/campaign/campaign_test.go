@@ -66,3 +66,10 @@ func TestKills(t *testing.T) { run(t, Kills) }
 
 // R6.6 R6.7: a worker stands still past its lease and goes on.
 func TestFreezes(t *testing.T) { run(t, Freezes) }
+
+// R1.4 R1.5 R1.7 R1.8 R2.1 R2.3 R2.4 R2.7 R3.2: the ways in which an
+// acknowledgement goes wrong.
+func TestScenarios(t *testing.T) { run(t, Scenarios) }
+
+// R2.7 R2.9 R2.10 R2.11: an order over its payments.
+func TestOrders(t *testing.T) { run(t, Orders) }

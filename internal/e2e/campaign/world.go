@@ -91,7 +91,7 @@ log: {level: info, format: json}
 
 // accountLines is one account of the configuration file.
 func accountLines(name, shop, unregistered string) string {
-	return fmt.Sprintf("  - {name: %s, provider: stripe, mode: test, secrets: [\"env:E2E_ENDPOINT\"], shop: %s, unregistered: %s, quiet: 1s}\n",
+	return fmt.Sprintf("  - {name: %s, provider: stripe, mode: test, secrets: [\"env:E2E_ENDPOINT\"], shop: %s, unregistered: %s, quiet: 1h}\n",
 		name, shop, unregistered)
 }
 
@@ -285,17 +285,23 @@ const settleWithin = 4 * time.Minute
 var errUnsettled = errors.New("work is left")
 
 // settle waits until no event is received or in work and no message pending.
+// It looks twice, because what is seen in neither of two states may have gone
+// from the one to the other in between.
 func (w *world) settle(ctx context.Context, n *node) error {
 	deadline := time.Now().Add(settleWithin)
-	for {
+	for quiet := 0; ; {
 		left, err := w.left(ctx, n)
 		switch {
 		case err != nil:
 			return err
 		case left == "":
-			return nil
+			if quiet++; quiet == 2 {
+				return nil
+			}
 		case time.Now().After(deadline):
 			return fmt.Errorf("%w after %s: %s", errUnsettled, settleWithin, left)
+		default:
+			quiet = 0
 		}
 		select {
 		case <-ctx.Done():
