@@ -22,7 +22,7 @@ import (
 // Defaults of Options, and bounds that are no option.
 const (
 	connsMaxDefault      = 16
-	claimConnsMaxDefault = 3
+	claimConnsMaxDefault = 4
 	lockTimeoutDefault   = 10 * time.Second
 	timeoutDefault       = 30 * time.Second
 	commitTimeoutDefault = 30 * time.Second
@@ -40,8 +40,8 @@ type Options struct {
 	// ConnsMax bounds the connections for transactions; zero takes the URL's
 	// pool_max_conns, or 16.
 	ConnsMax int32
-	// ClaimConnsMax bounds the connections for claims, which never wait behind
-	// transactions; zero is 3. One more connection listens.
+	// ClaimConnsMax bounds the connections for claims and hints, which never wait
+	// behind transactions; zero is 4. One more connection listens.
 	ClaimConnsMax int32
 	// LockTimeout and Timeout are the defaults of store.TxOptions: 10 s, 30 s.
 	LockTimeout, Timeout time.Duration

@@ -142,7 +142,8 @@ func (w *waker) send(queues map[string]bool) error {
 	for queue := range queues {
 		b.Queue(`SELECT pg_notify($1, $2)`, channel, queue)
 	}
-	return w.store.pool.SendBatch(ctx, b).Close()
+	// A hint need not be durable, and the claims' sessions do not wait for that.
+	return w.store.claims.SendBatch(ctx, b).Close()
 }
 
 // listen keeps one connection that hears of other processes' commits.

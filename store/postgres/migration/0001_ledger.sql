@@ -187,7 +187,7 @@ CREATE TABLE fact (
     fact      text NOT NULL,
     entry     text COLLATE "C" NOT NULL,
     at        bigint NOT NULL,
-    PRIMARY KEY (account, mode, connected, key, variant)
+    PRIMARY KEY (key, variant, account, mode, connected) -- what tells most apart comes first
 );
 CREATE INDEX fact_payment ON fact (payment, number);
 
