@@ -40,6 +40,14 @@ var (
 	whole     = spec{Kind: "unavez", Receive: true, Work: true}
 )
 
+// events is a number of events for one measurement: fewer where it must be quick.
+func (b *bench) events(n int) int {
+	if b.quick {
+		return n * 2 / 5
+	}
+	return n
+}
+
 // turns measures the jobs in turns, from another one on in each round.
 func (b *bench) turns(ctx context.Context, rounds int, jobs ...job) ([][]measured, error) {
 	all := make([][]measured, len(jobs))
@@ -72,9 +80,9 @@ func perEvent(n float64, m measured) float64 { return n / float64(m.events) }
 // process that only receives, and the whole flow beside it.
 func load128(ctx context.Context, b *bench) ([]reached, error) {
 	all, err := b.turns(ctx, b.rounds,
-		job{spec: baseline, connections: 128, events: naiveEvents},
-		job{spec: receiving, connections: 128, events: unavezEvents},
-		job{spec: whole, connections: 128, events: unavezEvents})
+		job{spec: baseline, connections: 128, events: b.events(naiveEvents)},
+		job{spec: receiving, connections: 128, events: b.events(unavezEvents)},
+		job{spec: whole, connections: 128, events: b.events(unavezEvents)})
 	if err != nil {
 		return nil, err
 	}

@@ -180,8 +180,8 @@ const million = 1_000_000
 
 // ledgerMillion runs the same load on a large ledger and on a small one.
 func ledgerMillion(ctx context.Context, b *bench) (got []reached, err error) {
-	name, err := b.server.fresh(ctx, "unavez", million)
-	if err != nil {
+	name := databasePrefix + "million"
+	if err := b.server.template(ctx, "unavez", name, million); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.server.drop(context.WithoutCancel(ctx), name)) }()

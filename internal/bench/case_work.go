@@ -81,7 +81,7 @@ type drainJob struct {
 
 // drain returns the events per second at which a full inbox is worked off.
 func (b *bench) drain(ctx context.Context, d drainJob) (rate float64, err error) {
-	name, err := b.server.fresh(ctx, "unavez", drainEvents)
+	name, err := b.server.fresh(ctx, "unavez", d.events)
 	if err != nil {
 		return 0, err
 	}
@@ -148,7 +148,7 @@ func (b *bench) drains(ctx context.Context, first, second drainJob) (float64, er
 }
 
 func drainAfterEmpty(ctx context.Context, b *bench) ([]reached, error) {
-	r, err := b.drains(ctx, drainJob{events: drainEvents}, drainJob{events: drainEvents, early: true})
+	r, err := b.drains(ctx, drainJob{events: b.events(drainEvents)}, drainJob{events: b.events(drainEvents), early: true})
 	return []reached{{"drain_after_empty", r}}, err
 }
 
@@ -172,7 +172,7 @@ func oneClient(ctx context.Context, b *bench) ([]reached, error) {
 		if err != nil {
 			return nil, err
 		}
-		ours, err := b.run(ctx, job{spec: whole, connections: 1, events: bareEvents})
+		ours, err := b.run(ctx, job{spec: whole, connections: 1, events: b.events(bareEvents)})
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +189,7 @@ func (b *bench) bare(ctx context.Context) (p50 time.Duration, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, drop()) }()
-	took, now := make([]float64, bareEvents), time.Now()
+	took, now := make([]float64, b.events(bareEvents)), time.Now()
 	for i := range took {
 		event := fmt.Sprintf("evt_%08d", i)
 		body := eventBody(event, i, now)
