@@ -73,3 +73,6 @@ func TestScenarios(t *testing.T) { run(t, Scenarios) }
 
 // R2.7 R2.9 R2.10 R2.11: an order over its payments.
 func TestOrders(t *testing.T) { run(t, Orders) }
+
+// R2.4 R2.5: real sequences in any order and with any repetition.
+func TestOrderings(t *testing.T) { run(t, Orderings) }
