@@ -35,14 +35,23 @@ func broken(doc jsontext.Value) error {
 	return nil
 }
 
-// tailPoll is how often tail looks for new events.
-const tailPoll = time.Second
+const (
+	// tailPoll is how often tail looks for new events.
+	tailPoll = time.Second
+	// tailOverlap is how many known events end a look: events of
+	// several processes may become visible out of order.
+	tailOverlap = 50
+	// tailRowsMax bounds one look, and the events that are remembered.
+	tailRowsMax = 10_000
+)
 
 // tailCommand follows the events as they come.
 func (a *app) tailCommand() *cobra.Command {
 	var account string
 	c := &cobra.Command{
 		Use: "tail", Short: "Follow events as they come, one line each, until interrupted", Args: cobra.NoArgs,
+		Long:    "Follows new events, one line each, until interrupted. With -o json too each event is one line.",
+		Example: "  unavez events tail --account stripe-es",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := url.Values{}
 			if account != "" {
@@ -55,44 +64,69 @@ func (a *app) tailCommand() *cobra.Command {
 	return c
 }
 
+// tail remembers what it has shown, not the last id.
+type tail struct {
+	seen  map[string]bool
+	order []string
+}
+
+func (t *tail) remember(id string) {
+	t.seen[id] = true
+	t.order = append(t.order, id)
+	if len(t.order) > tailRowsMax {
+		delete(t.seen, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
+// errKnown ends a look.
+var errKnown = errors.New("the rest is known")
+
 func (a *app) tail(ctx context.Context, query url.Values) error {
-	seen := map[string]bool{}
-	first := true
+	t := &tail{seen: map[string]bool{}}
 	ticker := time.NewTicker(tailPoll)
 	defer ticker.Stop()
-	for {
-		var fresh []jsontext.Value
-		_, err := a.list(ctx, "/v1/events", query, listLimit, func(doc jsontext.Value) error {
-			var e struct {
-				ID string `json:"id"`
-			}
-			if err := json.Unmarshal(doc, &e); err != nil {
-				return fmt.Errorf("reading an event: %w", err)
-			}
-			if !seen[e.ID] {
-				seen[e.ID] = true
-				fresh = append(fresh, doc.Clone())
-			}
-			return nil
-		})
+	// The first look only learns what was there before.
+	for rows, show := tailOverlap, false; ; rows, show = tailRowsMax, true {
+		fresh, err := a.look(ctx, t, query, rows)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		for i := len(fresh) - 1; i >= 0 && !first; i-- {
+		for i := len(fresh) - 1; i >= 0 && show; i-- {
 			if err := a.tailLine(fresh[i]); err != nil {
 				return err
 			}
 		}
-		first = false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
 	}
+}
+
+// look returns the events that were not seen before, newest first.
+func (a *app) look(ctx context.Context, t *tail, query url.Values, rows int) (fresh []jsontext.Value, err error) {
+	known := 0
+	_, err = a.list(ctx, "/v1/events", query, rows, func(doc jsontext.Value) error {
+		id := idOf(doc)
+		if t.seen[id] {
+			if known++; known == tailOverlap {
+				return errKnown
+			}
+			return nil
+		}
+		t.remember(id)
+		fresh = append(fresh, doc.Clone())
+		return nil
+	})
+	if errors.Is(err, errKnown) {
+		err = nil
+	}
+	return fresh, err
 }
 
 func (a *app) tailLine(doc jsontext.Value) error {

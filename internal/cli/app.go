@@ -40,6 +40,8 @@ const (
 	outJSONL = "jsonl"
 )
 
+var formats = []string{outTable, outJSON, outJSONL}
+
 // Main runs one command and returns its exit code. A first signal cancels ctx;
 // stop makes the next one end the process at once.
 func Main(ctx context.Context, stop func(), args []string, s Streams, getenv func(string) string) int {
@@ -48,6 +50,10 @@ func Main(ctx context.Context, stop func(), args []string, s Streams, getenv fun
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
+		if a.output == outTable {
+			// A flag that is wrong may stand before the one that names the format.
+			a.output = wanted(args)
+		}
 		a.report(err)
 	}
 	return exitCode(err)
@@ -68,9 +74,13 @@ func (a *app) root() *cobra.Command {
   unavez payments list --order A-1001     look at an order's payments
   unavez events get evt_…                 look at one notification`,
 		SilenceUsage: true, SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if !slices.Contains([]string{outTable, outJSON, outJSONL}, a.output) {
-				return usage("-o is %q, not table, json or jsonl", a.output)
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o := a.output; !slices.Contains(formats, o) {
+				a.output = outTable
+				return usage("-o is %q, not table, json or jsonl", o)
+			}
+			if err := cmd.ValidateRequiredFlags(); err != nil {
+				return usage("%v; see %s --help", err, cmd.CommandPath())
 			}
 			return nil
 		},
@@ -78,7 +88,9 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%v; see %s --help", err, cmd.CommandPath()) })
+	root.SetUsageTemplate(usageTemplate)
+	root.SetHelpTemplate(helpTemplate)
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.output, "output", "o", outTable, "`format` of standard output: table, json, jsonl")
 	flags.StringVar(&a.config, "config", "", "configuration `file` (unavez.yaml)")
@@ -89,11 +101,17 @@ func (a *app) root() *cobra.Command {
 		a.paymentsCommand(), a.ordersCommand(), a.eventsCommand(), a.messagesCommand(), a.destinationsCommand(),
 		a.exceptionsCommand(), a.auditCommand(), a.tokensCommand(), a.searchCommand(),
 		a.migrateCommand(), a.doctorCommand(), a.configCommand(), a.providersCommand(), a.versionCommand(), a.healthcheckCommand(),
-		&cobra.Command{Use: "exit-codes", Short: "Help about exit codes", Long: exitHelp},
+		&cobra.Command{Use: "exit-codes", Short: "What the exit codes say", Long: exitHelp},
 	)
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	strict(root)
 	return root
 }
+
+// suggestDistance is how many letters off a word may be to be suggested.
+const suggestDistance = 2
 
 // strict makes a word that is no command of a noun, and a word too many, a
 // usage error instead of help.
@@ -102,21 +120,88 @@ func strict(c *cobra.Command) {
 		strict(sub)
 	}
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("unknown command %q for %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+			if len(args) == 0 {
+				return cmd.Help()
 			}
-			return cmd.Help()
+			meant := ""
+			cmd.SuggestionsMinimumDistance = suggestDistance
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				meant = fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
+			}
+			return usage("unknown command %q for %q%s; see %s --help", args[0], cmd.CommandPath(), meant, cmd.CommandPath())
 		}
 	}
 	if args := c.Args; args != nil {
 		c.Args = func(cmd *cobra.Command, words []string) error {
 			if err := args(cmd, words); err != nil {
-				return &exitError{exitUsage, err}
+				return usage("%v; see %s --help", err, cmd.CommandPath())
 			}
 			return nil
 		}
 	}
+}
+
+// helpCommand shows the help of a command; a topic that does not exist is an
+// error.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command", Example: "  unavez help payments create\n  unavez help exit-codes",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || cmd == nil || len(rest) > 0 {
+				return usage("there is no help about %q; see unavez --help", strings.Join(args, " "))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+// The templates of help: examples first.
+const (
+	helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}{{end}}{{if or .Runnable .HasSubCommands}}
+
+{{.UsageString}}{{end}}
+`
+	usageTemplate = `{{if .HasExample}}Examples:
+{{.Example}}
+
+{{end}}Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if (or .IsAvailableCommand (eq .Name "help"))}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Flags of every command:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasHelpSubCommands}}
+
+Topics:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
+  unavez help {{.Name}}  {{.Short}}{{end}}{{end}}{{end}}`
+)
+
+// wanted is the format that the arguments ask for, as far as they can be read.
+func wanted(args []string) string {
+	for i, arg := range args {
+		v := ""
+		switch {
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			v = args[i+1]
+		case strings.HasPrefix(arg, "--output="):
+			v = strings.TrimPrefix(arg, "--output=")
+		case strings.HasPrefix(arg, "-o"):
+			v = strings.TrimPrefix(strings.TrimPrefix(arg, "-o"), "=")
+		}
+		if slices.Contains(formats, v) {
+			return v
+		}
+	}
+	return outTable
 }
 
 // noun groups the verbs of a noun.
@@ -133,8 +218,13 @@ func (a *app) report(err error) {
 		return
 	}
 	var problem *problemError
-	if !errors.As(err, &problem) {
-		problem = &problemError{Code: "failed", Title: err.Error()}
+	var config configError
+	switch {
+	case errors.As(err, &problem):
+	case errors.As(err, &config):
+		problem = config.problem()
+	default:
+		problem = &problemError{Code: exitWord(exitCode(err)), Title: err.Error()}
 	}
 	raw, e := json.Marshal(problem, json.Deterministic(true))
 	if e != nil {
@@ -143,8 +233,11 @@ func (a *app) report(err error) {
 	fmt.Fprintln(a.Err, string(raw))
 }
 
-// hint suggests what to do next.
+// hint suggests to a person what to do next.
 func (a *app) hint(format string, args ...any) {
+	if a.output != outTable {
+		return
+	}
 	fmt.Fprintf(a.Err, "Next: "+format+"\n", args...)
 }
 

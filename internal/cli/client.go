@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -27,16 +28,19 @@ const (
 
 // problemError is a refusal of the API.
 type problemError struct {
-	Type      string `json:"type,omitzero"`
-	Title     string `json:"title"`
-	Status    int    `json:"status,omitzero"`
-	Detail    string `json:"detail,omitzero"`
-	Code      string `json:"code"`
-	RequestID string `json:"request_id,omitzero"`
-	Errors    []struct {
-		Pointer string `json:"pointer"`
-		Detail  string `json:"detail"`
-	} `json:"errors,omitzero"`
+	Type      string  `json:"type,omitzero"`
+	Title     string  `json:"title"`
+	Status    int     `json:"status,omitzero"`
+	Detail    string  `json:"detail,omitzero"`
+	Code      string  `json:"code"`
+	RequestID string  `json:"request_id,omitzero"`
+	Errors    []fault `json:"errors,omitzero"`
+}
+
+// fault is one of several things that are wrong.
+type fault struct {
+	Pointer string `json:"pointer,omitzero"`
+	Detail  string `json:"detail"`
 }
 
 func (p *problemError) Error() string {
@@ -45,6 +49,9 @@ func (p *problemError) Error() string {
 		text += ": " + p.Detail
 	}
 	for _, e := range p.Errors {
+		if strings.Contains(p.Detail, e.Detail) {
+			continue
+		}
 		text += "; " + strings.TrimPrefix(e.Pointer, "/") + " " + e.Detail
 	}
 	if p.Code != "" {
@@ -72,7 +79,8 @@ func (a *app) token() (string, error) {
 		if named {
 			return "", fmt.Errorf("reading the token: %w", err)
 		}
-		return "", &exitError{exitForbidden, errors.New("no token: set UNAVEZ_TOKEN or UNAVEZ_TOKEN_FILE, or name a file with --token-file")}
+		return "", &exitError{exitForbidden, errors.New("no token: set UNAVEZ_TOKEN or UNAVEZ_TOKEN_FILE, or name a file with --token-file; " +
+			"the first start of a server wrote one to " + adminTokenFile + " beside its database")}
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, tokenBytesMax))
@@ -80,6 +88,18 @@ func (a *app) token() (string, error) {
 		return "", fmt.Errorf("reading the token: %w", err)
 	}
 	return strings.TrimSpace(string(raw)), nil
+}
+
+// serverNamed says whether a flag or the environment names the server.
+func (a *app) serverNamed() bool { return a.server != "" || a.getenv("UNAVEZ_SERVER") != "" }
+
+// dialable turns an address that is listened on into one that can be called.
+func dialable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
 }
 
 func (a *app) serverURL() string {
@@ -123,7 +143,7 @@ func (a *app) call(ctx context.Context, method, path string, query url.Values, b
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, 0, fmt.Errorf("no answer from %s (is unavez serve running there?): %w", a.serverURL(), err)
+		return nil, 0, fmt.Errorf("no answer from %s (is unavez serve running there? --server and UNAVEZ_SERVER name another): %w", a.serverURL(), bare(err))
 	}
 	defer resp.Body.Close()
 	raw, err = io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
@@ -134,6 +154,15 @@ func (a *app) call(ctx context.Context, method, path string, query url.Values, b
 		return nil, resp.StatusCode, problem(resp.StatusCode, raw)
 	}
 	return raw, resp.StatusCode, nil
+}
+
+// bare takes the method and the URL off a client's error.
+func bare(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
 }
 
 func problem(status int, raw []byte) error {
@@ -157,7 +186,8 @@ type page struct {
 	HasMore bool             `json:"has_more"`
 }
 
-// list reads up to limit rows, page by page; 0 is all of them.
+// list reads up to limit rows, page by page; 0 is all of them. An error of each
+// ends it.
 func (a *app) list(ctx context.Context, path string, query url.Values, limit int, each func(jsontext.Value) error) (more bool, err error) {
 	const pageRows = 100
 	query = cloneQuery(query)
@@ -192,6 +222,21 @@ func (a *app) list(ctx context.Context, path string, query url.Values, limit int
 		}
 		query.Set("starting_after", last.ID)
 	}
+}
+
+// listWhole reads a list that is not paged; it has the form of list.
+func (a *app) listWhole(ctx context.Context, path string, query url.Values, _ int, each func(jsontext.Value) error) (more bool, err error) {
+	raw, err := a.get(ctx, path, query)
+	if err != nil {
+		return false, err
+	}
+	p, err := readPage(raw)
+	for _, row := range p.Data {
+		if err := each(row); err != nil {
+			return false, err
+		}
+	}
+	return p.HasMore, err
 }
 
 func cloneQuery(q url.Values) url.Values {

@@ -45,6 +45,18 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
+// exitWord is the code of a problem that arose here and not at the API.
+func exitWord(code int) string {
+	word := map[int]string{
+		exitUsage: "usage", exitNotFound: "not_found", exitForbidden: "forbidden", exitConflict: "conflict",
+		exitPartly: "partly", exitUnknown: "unknown",
+	}[code]
+	if word == "" {
+		return "failed"
+	}
+	return word
+}
+
 // exitCode is the one table from errors to exit codes.
 func exitCode(err error) int {
 	var coded *exitError

@@ -52,11 +52,11 @@ func (a *app) load() (unavez.Config, error) {
 		return c, &exitError{exitFailed, err}
 	}
 	var wrong unavez.Problems
-	if err == nil && errors.As(c.Fill(), &wrong) {
+	if errors.As(c.Fill(), &wrong) {
 		all = append(all, wrong...)
 	}
 	if len(all) > 0 {
-		return c, &exitError{exitFailed, fmt.Errorf("the configuration has %d problem(s):\n  %s", len(all), strings.Join(all, "\n  "))}
+		return c, configError(all)
 	}
 	if c.AdminTokenFile == "" {
 		c.AdminTokenFile = adminTokenFile
@@ -65,6 +65,28 @@ func (a *app) load() (unavez.Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// configError is everything that is wrong with the configuration.
+type configError []string
+
+func (e configError) Error() string {
+	return fmt.Sprintf("the configuration has %s:\n  %s", plural(len(e), "problem"), strings.Join(e, "\n  "))
+}
+
+func (e configError) problem() *problemError {
+	p := &problemError{Title: "the configuration has " + plural(len(e), "problem"), Code: "configuration"}
+	for _, text := range e {
+		p.Errors = append(p.Errors, fault{Detail: text})
+	}
+	return p
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // logger writes to standard error, as JSON unless that is a terminal.

@@ -16,8 +16,10 @@ type listSpec struct {
 	example string
 	columns []column
 	filters []string
-	// next suggests a command, given that rows were printed.
+	// next suggests a command for the first row, %s being its id.
 	next string
+	// whole says that the API gives the list in one piece.
+	whole bool
 }
 
 const listLimit = 25
@@ -39,7 +41,11 @@ func (a *app) listCommand(s listSpec) *cobra.Command {
 				}
 			}
 			out := a.rows(s.columns...)
-			more, err := a.list(cmd.Context(), s.path, query, limit, out.add)
+			read := a.list
+			if s.whole {
+				read = a.listWhole
+			}
+			more, err := read(cmd.Context(), s.path, query, limit, out.add)
 			if err != nil {
 				return err
 			}
@@ -47,12 +53,14 @@ func (a *app) listCommand(s listSpec) *cobra.Command {
 				return err
 			}
 			if out.count > 0 && s.next != "" {
-				a.hint("%s", s.next)
+				a.hint(s.next, plain(out.first))
 			}
 			return nil
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", listLimit, "rows at most; 0 is all")
+	if !s.whole {
+		c.Flags().IntVar(&limit, "limit", listLimit, "rows at most; 0 is all")
+	}
 	for i, f := range s.filters {
 		c.Flags().StringVar(&values[i], strings.ReplaceAll(f, "_", "-"), "", "only rows with this "+strings.ReplaceAll(f, "_", " "))
 	}
@@ -95,8 +103,7 @@ func (a *app) actCommand(s actSpec) *cobra.Command {
 				return usage("--reason is required: it stands in the audit beside your name")
 			}
 			if s.dry != "" && !yes {
-				fmt.Fprintf(a.Err, "Dry run: %s. Nothing was done; add --yes to do it.\n", fmt.Sprintf(s.dry, args[0]))
-				return nil
+				return a.dryRun(fmt.Sprintf(s.dry, args[0]))
 			}
 			var body any
 			if s.reason {
@@ -106,13 +113,15 @@ func (a *app) actCommand(s actSpec) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(raw) > 0 {
+				if err := a.document(raw); err != nil {
+					return err
+				}
+			}
 			if s.done != "" {
 				a.hint(s.done, args[0])
 			}
-			if len(raw) == 0 {
-				return nil
-			}
-			return a.document(raw)
+			return nil
 		},
 	}
 	if s.reason {
@@ -122,4 +131,13 @@ func (a *app) actCommand(s actSpec) *cobra.Command {
 		c.Flags().BoolVar(&yes, "yes", false, "really do it")
 	}
 	return c
+}
+
+// dryRun says what would be done; to a script as an object.
+func (a *app) dryRun(what string) error {
+	if a.output != outTable {
+		return a.writeJSON(map[string]any{"dry_run": true, "would": what})
+	}
+	_, err := fmt.Fprintf(a.Err, "Dry run: %s. Nothing was done; add --yes to do it.\n", what)
+	return err
 }

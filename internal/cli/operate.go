@@ -30,10 +30,14 @@ func (a *app) migrateCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if len(done) == 0 {
-					fmt.Fprintln(a.Err, "The schema is current.")
+				if err := a.migrations(done); err != nil {
+					return err
 				}
-				return a.migrations(done)
+				if len(done) == 0 && a.output == outTable {
+					fmt.Fprintln(a.Err, "The schema was current already.")
+				}
+				a.hint("unavez migrate status")
+				return nil
 			})
 		},
 	}
@@ -97,8 +101,11 @@ func (a *app) configCommand() *cobra.Command {
 			if a.output != outTable {
 				return a.writeJSON(map[string]any{"ok": true, "accounts": len(c.Accounts), "destinations": len(c.Destinations)})
 			}
-			_, err = fmt.Fprintf(a.Out, "ok: %d account(s), %d destination(s)\n", len(c.Accounts), len(c.Destinations))
-			return err
+			if _, err = fmt.Fprintln(a.Out, "ok:", size(c)); err != nil {
+				return err
+			}
+			a.hint("unavez doctor")
+			return nil
 		},
 	}
 	show := &cobra.Command{
@@ -125,6 +132,10 @@ func (a *app) configCommand() *cobra.Command {
 		},
 	}
 	return noun("config", "The configuration", "  unavez config check --config unavez.yaml", check, show)
+}
+
+func size(c unavez.Config) string {
+	return plural(len(c.Accounts), "account") + ", " + plural(len(c.Destinations), "destination")
 }
 
 const masked = "[secret]"
@@ -206,7 +217,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if a.output != outTable {
 				return a.writeJSON(v)
 			}
-			_, err := fmt.Fprintln(a.Out, "unavez", v.Version, v.Revision, v.Go)
+			_, err := fmt.Fprintln(a.Out, strings.Join(slices.DeleteFunc([]string{"unavez", v.Version, v.Revision, v.Go}, func(s string) bool { return s == "" }), " "))
 			return err
 		},
 	}
@@ -216,8 +227,9 @@ func (a *app) versionCommand() *cobra.Command {
 func (a *app) healthcheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "healthcheck", Short: "Ask a running server whether it is ready", Args: cobra.NoArgs,
+		Example: "  unavez healthcheck --server http://127.0.0.1:8081",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ready, text := a.ready(cmd.Context())
+			ready, text := ready(cmd.Context(), a.serverURL())
 			if !ready {
 				return errors.New(text)
 			}
@@ -232,22 +244,22 @@ func (a *app) healthcheckCommand() *cobra.Command {
 
 const healthWithin = 5 * time.Second
 
-func (a *app) ready(ctx context.Context) (bool, string) {
+func ready(ctx context.Context, server string) (bool, string) {
 	ctx, cancel := context.WithTimeout(ctx, healthWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.serverURL()+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", nil)
 	if err != nil {
 		return false, err.Error()
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return false, fmt.Sprintf("no answer from %s", a.serverURL())
+		return false, fmt.Sprintf("no answer from %s: %v", server, bare(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return false, fmt.Sprintf("%s answers %d to /readyz", a.serverURL(), resp.StatusCode)
+		return false, fmt.Sprintf("%s answers %d to /readyz", server, resp.StatusCode)
 	}
-	return true, a.serverURL() + " is ready"
+	return true, server + " is ready"
 }
 
 // secretBytesAdvised is the length from which doctor calls a secret long enough.
@@ -276,19 +288,34 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			if bad > 0 {
-				return fmt.Errorf("%d thing(s) need attention", bad)
+				return errors.New(attention(bad))
 			}
 			return nil
 		},
 	}
 }
 
+func attention(n int) string {
+	if n == 1 {
+		return "1 thing needs attention"
+	}
+	return fmt.Sprintf("%d things need attention", n)
+}
+
 func (a *app) examine(ctx context.Context) []store.Finding {
 	c, err := a.load()
-	if err != nil {
-		return []store.Finding{{Name: "configuration", Message: err.Error() + " → unavez config check"}}
+	var wrong configError
+	if errors.As(err, &wrong) {
+		var findings []store.Finding
+		for _, problem := range wrong {
+			findings = append(findings, store.Finding{Name: "configuration", Message: problem})
+		}
+		return findings
 	}
-	findings := []store.Finding{{Name: "configuration", OK: true, Message: fmt.Sprintf("%d account(s), %d destination(s)", len(c.Accounts), len(c.Destinations))}}
+	if err != nil {
+		return []store.Finding{{Name: "configuration", Message: err.Error() + " → copy unavez.example.yaml"}}
+	}
+	findings := []store.Finding{{Name: "configuration", OK: true, Message: size(c)}}
 	if len(c.Accounts) == 0 {
 		findings = append(findings, store.Finding{Name: "accounts", Message: "none is configured; nothing can be received"})
 	}
@@ -297,11 +324,15 @@ func (a *app) examine(ctx context.Context) []store.Finding {
 	for _, d := range c.Destinations {
 		findings = append(findings, examineDestination(ctx, d))
 	}
-	ready, text := a.ready(ctx)
-	if !ready {
+	server := a.serverURL()
+	if !a.serverNamed() {
+		server = "http://" + dialable(c.Listen.Private)
+	}
+	up, text := ready(ctx, server)
+	if !up {
 		text += " → unavez serve"
 	}
-	return append(findings, store.Finding{Name: "server", OK: ready, Message: text})
+	return append(findings, store.Finding{Name: "server", OK: up, Message: text})
 }
 
 func examineSecrets(c unavez.Config) []store.Finding {

@@ -26,6 +26,8 @@ type rows struct {
 	table   *tabwriter.Writer
 	list    []jsontext.Value
 	count   int
+	// first is the id, or else the name, of the first row of a table.
+	first string
 }
 
 func (a *app) rows(columns ...column) *rows {
@@ -53,6 +55,12 @@ func (r *rows) add(doc jsontext.Value) error {
 	var fields map[string]any
 	if err := json.Unmarshal(doc, &fields, json.WithUnmarshalers(numbers)); err != nil {
 		return fmt.Errorf("reading a document: %w", err)
+	}
+	if r.count == 1 {
+		r.first, _ = fields["id"].(string)
+		if name, ok := fields["name"].(string); ok && r.first == "" {
+			r.first = name
+		}
 	}
 	cells := make([]string, len(r.columns))
 	for i, c := range r.columns {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/unavez/unavez/payment"
@@ -24,7 +25,7 @@ func (a *app) paymentsCommand() *cobra.Command {
 				{"CAPTURED", "totals.captured"}, {"REFUNDED", "totals.refunded"}, {"DISPUTE", "dispute"}, {"FULFILLMENT", "fulfillment"},
 			},
 			filters: []string{"account", "mode", "order", "shop", "state", "dispute", "adopted"},
-			next:    "unavez payments timeline ID",
+			next:    "unavez payments timeline %s",
 		}),
 		a.getCommand("get", "Show one payment", "/v1/payments/%s"),
 		a.getCommand("timeline", "Show every piece of evidence about a payment, in order", "/v1/payments/%s/timeline"),
@@ -67,10 +68,14 @@ func (a *app) createPaymentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if status == http.StatusOK {
+			if err := a.document(raw); err != nil {
+				return err
+			}
+			if status == http.StatusOK && a.output == outTable {
 				fmt.Fprintln(a.Err, "It was registered before.")
 			}
-			return a.document(raw)
+			a.hint("unavez payments timeline %s", idOf(raw))
+			return nil
 		},
 	}
 	f := c.Flags()
@@ -121,7 +126,7 @@ func (a *app) ordersCommand() *cobra.Command {
 				{"ORDER", "id"}, {"SHOP", "shop"}, {"TOTAL", "total"}, {"CAPTURED", "captured"}, {"REFUNDED", "refunded"},
 				{"SURPLUS", "surplus"}, {"FULFILLMENT", "fulfillment"},
 			},
-			filters: []string{"shop", "fulfillment"}, next: "unavez orders get ID",
+			filters: []string{"shop", "fulfillment"}, next: "unavez orders get %s",
 		}), get, fulfilled)
 }
 
@@ -158,7 +163,7 @@ func (a *app) eventsCommand() *cobra.Command {
 				{"STATE", "state"}, {"OUTCOME", "outcome"}, {"SEEN", "deliveries"}, {"ORDER", "order"},
 			},
 			filters: []string{"account", "mode", "type", "state", "outcome", "payment", "order", "provider_event_id", "source"},
-			next:    "unavez events get ID",
+			next:    "unavez events get %s",
 		}),
 		a.getCommand("get", "Show one event", "/v1/events/%s"),
 		payload,
@@ -179,7 +184,7 @@ func (a *app) messagesCommand() *cobra.Command {
 				{"ID", "id"}, {"CREATED", "created_at"}, {"DESTINATION", "destination"}, {"TYPE", "type"}, {"ORDER", "order"},
 				{"STATE", "state"}, {"ATTEMPTS", "attempts"}, {"NEXT ATTEMPT", "next_attempt_at"}, {"ERROR", "error"},
 			},
-			filters: []string{"destination", "type", "state", "payment", "order"}, next: "unavez messages get ID",
+			filters: []string{"destination", "type", "state", "payment", "order"}, next: "unavez messages get %s",
 		}),
 		a.getCommand("get", "Show one message with its attempts", "/v1/messages/%s"),
 		a.actCommand(actSpec{
@@ -202,13 +207,23 @@ func (a *app) destinationsCommand() *cobra.Command {
 }
 
 func (a *app) destinationsList() *cobra.Command {
-	c := a.listCommand(listSpec{
-		path: "/v1/destinations", short: "List destinations with their breakers",
+	return a.listCommand(listSpec{
+		path: "/v1/destinations", short: "List destinations with their breakers", whole: true, next: "unavez destinations test %s",
 		columns: []column{
 			{"NAME", "name"}, {"URL", "url"}, {"TYPES", "types"}, {"PAUSED", "paused"}, {"BREAKER", "breaker"}, {"IDEMPOTENT", "idempotent"},
 		},
 	})
-	return c
+}
+
+// idOf reads the id of a document.
+func idOf(doc []byte) string {
+	var d struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(doc, &d) != nil {
+		return "ID"
+	}
+	return plain(d.ID)
 }
 
 func (a *app) exceptionsCommand() *cobra.Command {
@@ -220,7 +235,7 @@ func (a *app) exceptionsCommand() *cobra.Command {
 				{"AMOUNT", "amount"}, {"ORDER", "order"}, {"EVENT", "provider_event_id"},
 			},
 			filters: []string{"kind", "state", "account", "event", "provider_event_id", "payment", "order", "operation"},
-			next:    "unavez exceptions get ID",
+			next:    "unavez exceptions get %s",
 		}),
 		a.getCommand("get", "Show one exception with its evidence", "/v1/exceptions/%s"),
 	)

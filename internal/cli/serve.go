@@ -74,6 +74,9 @@ func (a *app) serve(ctx context.Context, c unavez.Config, s store.Store, migrate
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	group.Go(func() error { return serving(sv.ingress.Serve(sv.ingressL)) })
 	group.Go(func() error { return serving(sv.private.Serve(sv.privL)) })
+	if len(c.Accounts) == 0 {
+		fmt.Fprintln(a.Err, "No account is configured, so nothing can be received; unavez.example.yaml shows how to add one.")
+	}
 	fmt.Fprintf(a.Err, "ingress  http://%s/webhooks/{account}\nprivate  http://%s\n", sv.ingressL.Addr(), sv.privL.Addr())
 	select {
 	case <-ctx.Done():

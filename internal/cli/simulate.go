@@ -127,7 +127,7 @@ func (a *app) simulate(ctx context.Context, event string, s simulation) error {
 	out := a.rows(column{"EVENT", "event"}, column{"STATUS", "status"})
 	refused := 0
 	for i, body := range bodies {
-		status, err := post(ctx, "http://"+c.Listen.Ingress+"/webhooks/"+acc.Name, body, secret)
+		status, err := post(ctx, "http://"+dialable(c.Listen.Ingress)+"/webhooks/"+acc.Name, body, secret)
 		if err != nil {
 			return err
 		}
@@ -141,8 +141,14 @@ func (a *app) simulate(ctx context.Context, event string, s simulation) error {
 	if err := out.end(false); err != nil {
 		return err
 	}
-	if refused > 0 && s.fault != faultSignature {
-		return fmt.Errorf("%d of %d deliveries were refused", refused, len(bodies))
+	switch {
+	case s.fault == faultSignature && refused < len(bodies):
+		return fmt.Errorf("%d of %d deliveries with a wrong signature were taken", len(bodies)-refused, len(bodies))
+	case s.fault == faultSignature:
+		fmt.Fprintln(a.Err, "All were refused, as they should be.")
+		return nil
+	case refused > 0:
+		return fmt.Errorf("%d of %d deliveries were refused; the server's log says why", refused, len(bodies))
 	}
 	a.hint("unavez events list --account %s", acc.Name)
 	return nil
@@ -155,10 +161,15 @@ func simulated(c unavez.Config, name string) (unavez.Account, error) {
 			found = append(found, acc)
 		}
 	}
-	if len(found) != 1 {
-		return unavez.Account{}, usage("%d accounts of the provider fit; name one with --account", len(found))
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return unavez.Account{}, usage("%d accounts are of the provider; name one with --account", len(found))
+	case name != "":
+		return unavez.Account{}, usage("the configuration has no account %q of the provider", name)
 	}
-	return found[0], nil
+	return unavez.Account{}, usage("the configuration has no account of the provider; name the file with --config")
 }
 
 // events renders the bodies to post, in the order of posting.
@@ -233,7 +244,7 @@ func post(ctx context.Context, url string, body []byte, secret provider.Secret) 
 	req.Header.Set("Stripe-Signature", stripe.Sign(body, time.Now(), secret))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("no answer from the ingress (is unavez serve running?): %w", err)
+		return 0, fmt.Errorf("no answer from %s (is unavez serve running with this configuration?): %w", url, bare(err))
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, answerBytesMax))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,7 +41,9 @@ type Source struct {
 
 // Load reads the file and the environment into the struct that into points to.
 // Unknown keys, wrong types, secrets that are not references and references
-// that lead nowhere are Problems, each with its line.
+// that lead nowhere are Problems, each with its line. What can be read is read
+// even then, so that the caller can look for more; a secret that is not
+// resolved is never part of it.
 func Load(src Source, into any) error {
 	var p Problems
 	doc := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode, Tag: "!!map"}}}
@@ -65,14 +68,16 @@ func Load(src Source, into any) error {
 		}
 	}
 	resolve(&p, root, "", src.Getenv)
-	if len(p) > 0 {
-		return p
-	}
 	text, err := yaml.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("writing the configuration with its references resolved: %w", err)
 	}
-	decode(&p, text, into)
+	var again Problems
+	decode(&again, text, into)
+	if len(p) == 0 {
+		// Only a value of the environment can be wrong here alone.
+		p = again
+	}
 	if len(p) > 0 {
 		return p
 	}
@@ -106,10 +111,35 @@ func decode(p *Problems, text []byte, into any) {
 	switch {
 	case err == nil, errors.Is(err, io.EOF):
 	case errors.As(err, &many):
-		*p = append(*p, many.Errors...)
+		for _, text := range many.Errors {
+			*p = append(*p, plain(text))
+		}
 	default:
 		*p = append(*p, err.Error())
 	}
+}
+
+// unresolved stands where a secret could not be had.
+const unresolved = "unresolved"
+
+var (
+	unknownKey = regexp.MustCompile(`^(line \d+): field (.+) not found in type .+$`)
+	wrongType  = regexp.MustCompile(`^(line \d+): cannot unmarshal \S+ (.*) into (\S+)$`)
+)
+
+// plain words a decoder's problem for somebody who does not read Go.
+func plain(text string) string {
+	if m := unknownKey.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("%s: the key %q is not known", m[1], m[2])
+	}
+	if m := wrongType.FindStringSubmatch(text); m != nil {
+		want := map[string]string{"time.Duration": "a duration such as 30s or 24h", "bool": "true or false", "int": "a whole number", "int64": "a whole number"}[m[3]]
+		if want == "" {
+			want = "of the form that is needed here"
+		}
+		return fmt.Sprintf("%s: %s is not %s", m[1], m[2], want)
+	}
+	return text
 }
 
 // resolve replaces references to secrets by what they lead to.
@@ -134,6 +164,7 @@ func resolve(p *Problems, n *yaml.Node, key string, getenv func(string) string) 
 		v, err := Secret(n.Value, getenv)
 		if err != nil {
 			*p = append(*p, fmt.Sprintf("line %d: %s: %v", n.Line, key, err))
+			n.SetString(unresolved)
 			return
 		}
 		n.SetString(v)

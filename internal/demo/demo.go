@@ -148,7 +148,22 @@ func (d *demo) open(ctx context.Context, folder string) (err error) {
 		return fmt.Errorf("starting the provider's deliveries: %w", err)
 	}
 	d.say("shop %s, provider %s, server http://%s", d.shop.url, d.simURL, d.node.private)
-	return d.node.start(ctx)
+	if err := d.node.start(ctx); err != nil {
+		return err
+	}
+	return d.fresh(ctx)
+}
+
+// errNotEmpty says that the demonstration was given a ledger in use.
+var errNotEmpty = errors.New("the database holds payments already; the demonstration needs an empty one")
+
+// fresh refuses a ledger in use: its payments would be counted too.
+func (d *demo) fresh(ctx context.Context) error {
+	p, err := d.page(ctx, "/v1/payments?limit=1")
+	if err == nil && len(p.Data) > 0 {
+		err = errNotEmpty
+	}
+	return err
 }
 
 // trade plays every order, and kills the server on the way.
@@ -181,7 +196,7 @@ func (d *demo) trade(ctx context.Context) error {
 				if err := d.crash(ctx); err != nil {
 					return err
 				}
-				d.say("%d of %d orders; server killed %d times", sold.Load(), len(all), d.kills)
+				d.say("%d of %d orders placed; server killed and started again (%d of %d)", sold.Load(), len(all), d.kills, min(killsMax, len(all)/every))
 			}
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -88,7 +89,7 @@ func (n *node) start(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	cmd := exec.Command(n.executable, "serve", "--config", n.config)
-	cmd.Env = append(os.Environ(), "UNAVEZ_DEMO_TOKEN="+n.token, "UNAVEZ_DEMO_SECRET="+n.secret,
+	cmd.Env = append(foreign(os.Environ()), "UNAVEZ_DEMO_TOKEN="+n.token, "UNAVEZ_DEMO_SECRET="+n.secret,
 		"UNAVEZ_DEMO_SHOP_SECRET=demo secret of the shop, long enough")
 	cmd.Stderr, cmd.Stdout = n.log, n.log
 	if err := cmd.Start(); err != nil {
@@ -98,6 +99,12 @@ func (n *node) start(ctx context.Context) error {
 	go func() { ended <- cmd.Wait() }()
 	n.cmd, n.ended = cmd, ended
 	return n.await(ctx)
+}
+
+// foreign is the environment without what would change the configuration: a
+// database of somebody's own that is named there is not to be played in.
+func foreign(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "UNAVEZ_") })
 }
 
 // await polls readiness; a process that ends is an error with its last words.
