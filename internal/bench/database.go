@@ -25,6 +25,7 @@ type server struct {
 	url        string
 	postmaster int
 	made       map[string]bool // databases of this run
+	alone      *pgx.Conn       // holds the lock that keeps other runs away
 	next       int
 }
 
@@ -39,16 +40,20 @@ func connect(ctx context.Context, address string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(context.Background())
-	var durable bool
+	s.alone = conn
+	var durable, alone bool
 	var pidFile string
 	err = conn.QueryRow(ctx, `SELECT current_setting('fsync') = 'on' AND current_setting('synchronous_commit') = 'on'
-AND current_setting('full_page_writes') = 'on', pg_read_file('postmaster.pid')`).Scan(&durable, &pidFile)
+AND current_setting('full_page_writes') = 'on', pg_read_file('postmaster.pid'), pg_try_advisory_lock(hashtextextended($1, 0))`,
+		databasePrefix).Scan(&durable, &pidFile, &alone)
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's settings: %w", err)
 	}
 	if !durable {
 		return nil, errors.New("fsync, synchronous_commit and full_page_writes must be on")
+	}
+	if !alone {
+		return nil, errors.New("another run measures on this server")
 	}
 	first, _, _ := strings.Cut(pidFile, "\n")
 	if s.postmaster, err = strconv.Atoi(first); err != nil {
@@ -93,7 +98,7 @@ func (s *server) close(ctx context.Context) error {
 	for name := range s.made {
 		err = errors.Join(err, s.drop(ctx, name))
 	}
-	return err
+	return errors.Join(err, s.alone.Close(ctx))
 }
 
 // address is the URL of one of the server's databases.
