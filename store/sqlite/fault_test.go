@@ -133,7 +133,7 @@ func sabotaged(t *testing.T) (*Store, *saboteur) {
 	t.Helper()
 	sab := &saboteur{}
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), Options{
-		wrap: func(c driver.Connector) driver.Connector { return saboteurConnector{c, sab} },
+		Wrap: func(c driver.Connector) driver.Connector { return saboteurConnector{c, sab} },
 	})
 	if err != nil {
 		t.Fatal(err)

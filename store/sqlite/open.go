@@ -54,9 +54,11 @@ type Options struct {
 	LockTimeout time.Duration
 	Logger      *slog.Logger
 
-	// wrap puts a layer between us and the driver, and openTimeout shortens the
-	// wait at opening, for tests.
-	wrap        func(driver.Connector) driver.Connector
+	// Wrap, if given, puts a layer between the ledger and the driver, to see its
+	// statements or to let one fail. It must pass on what it does not answer.
+	Wrap func(driver.Connector) driver.Connector
+
+	// openTimeout shortens the wait at opening, for tests.
 	openTimeout time.Duration
 }
 
@@ -125,8 +127,8 @@ func (opt *Options) fill() {
 	if opt.openTimeout <= 0 {
 		opt.openTimeout = openTimeout
 	}
-	if opt.wrap == nil {
-		opt.wrap = func(c driver.Connector) driver.Connector { return c }
+	if opt.Wrap == nil {
+		opt.Wrap = func(c driver.Connector) driver.Connector { return c }
 	}
 }
 
@@ -165,7 +167,7 @@ func (s *Store) database(extra string) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: opening %s: %w", s.path, err)
 	}
-	return sql.OpenDB(s.opt.wrap(c)), nil
+	return sql.OpenDB(s.opt.Wrap(c)), nil
 }
 
 // admit refuses files that are not in WAL mode or not ours.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Campaign is a named set of proofs.
@@ -59,7 +61,7 @@ func (e *Env) Rand() *rand.Rand {
 
 // All lists the campaigns in the order in which they are run.
 func All() []Campaign {
-	return []Campaign{Scenarios, Orders, Orderings, Storm, Kills, Freezes}
+	return []Campaign{Scenarios, Orders, Orderings, Faults, Storm, Kills, Freezes}
 }
 
 // ParseSeed reads a seed, or draws one if the text is empty.
@@ -72,6 +74,10 @@ func ParseSeed(text string) (uint64, error) {
 		return 0, fmt.Errorf("the seed %q is no number", text)
 	}
 	return seed, nil
+}
+
+func sortUnits(units []Unit) {
+	slices.SortFunc(units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // stores are the two ledgers on which everything is tried.

@@ -76,3 +76,6 @@ func TestOrders(t *testing.T) { run(t, Orders) }
 
 // R2.4 R2.5: real sequences in any order and with any repetition.
 func TestOrderings(t *testing.T) { run(t, Orderings) }
+
+// R1.7 R2.1 R6.6: statements fail under the real stages.
+func TestFaults(t *testing.T) { run(t, Faults) }

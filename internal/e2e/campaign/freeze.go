@@ -58,11 +58,18 @@ func freezeAt(ctx context.Context, e *Env, kind string, p place) (string, error)
 // write, and everybody waits for it.
 func (t *trial) freeze(ctx context.Context, next round, c crash) error {
 	t.expected = append(t.expected, next.orders...)
-	frozen, err := t.w.start(ctx, c)
+	clean, err := t.w.start(ctx, crash{})
 	if err != nil {
 		return err
 	}
-	if err := t.registerAll(ctx, frozen, next.early); err != nil {
+	if err := t.registerAll(ctx, clean, next.early); err != nil {
+		return err
+	}
+	if err := clean.stop(); err != nil {
+		return err
+	}
+	frozen, err := t.w.start(ctx, c)
+	if err != nil {
 		return err
 	}
 	still := make(chan struct{})

@@ -179,8 +179,17 @@ func (t *trial) live(ctx context.Context, clean *node, next round, c crash) (*no
 // load sends until the process is gone, and returns how many were sent.
 func (t *trial) load(ctx context.Context, n *node, deliveries []delivery, gone <-chan struct{}) (int, error) {
 	burst := len(deliveries) * burstPercent / 100
+	sending, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	go func() { // nobody waits for a process that stands still
+		select {
+		case <-gone:
+			hangUp()
+		case <-sending.Done():
+		}
+	}()
 	to := func(int) string { return n.ingress }
-	sent := t.s.storm(ctx, killConnections, deliveries[:burst], to, gone)
+	sent := t.s.storm(sending, killConnections, deliveries[:burst], to, gone)
 	deadline := time.NewTimer(metWithin)
 	defer deadline.Stop()
 	for {
@@ -194,10 +203,10 @@ func (t *trial) load(ctx context.Context, n *node, deliveries []delivery, gone <
 		case <-time.After(trickleEvery):
 		}
 		if sent < len(deliveries) {
-			t.s.send(ctx, n.ingress, deliveries[sent])
+			t.s.send(sending, n.ingress, deliveries[sent])
 			sent++
 		} else { // duplicates keep the edge at work
-			t.s.send(ctx, n.ingress, deliveries[t.r.IntN(len(deliveries))])
+			t.s.send(sending, n.ingress, deliveries[t.r.IntN(len(deliveries))])
 		}
 	}
 }

@@ -123,6 +123,7 @@ func newBed(ctx context.Context, s store.Store) (*bed, error) {
 		}},
 		// Nothing is sent: the outbox is what the shop would be told.
 		Destinations: []unavez.Destination{{Name: "shop", URL: "https://shop.invalid/", Types: []string{"*"}, Secret: shopSecret}},
+		Work:         unavez.Work{EntryTimeout: faultEntry, Lease: 2 * faultEntry, BackoffBase: time.Millisecond, BackoffCap: 100 * time.Millisecond, Attempts: 100},
 	}, unavez.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
