@@ -105,8 +105,8 @@ type Audit struct {
 // Limits bound what the ingress accepts.
 type Limits struct {
 	BodyBytesMax      int64         `yaml:"body_bytes_max"`      // 1 MiB
-	InFlightBytesMax  int64         `yaml:"in_flight_bytes_max"` // 64 MiB
-	ConnectionsMax    int           `yaml:"connections_max"`     // 4096
+	InFlightBytesMax  int64         `yaml:"in_flight_bytes_max"` // 32 MiB
+	ConnectionsMax    int           `yaml:"connections_max"`     // 2048
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout"` // 5s
 	ReadBodyTimeout   time.Duration `yaml:"read_body_timeout"`   // 10s
 	QueueEntriesMax   int           `yaml:"queue_entries_max"`   // 4096

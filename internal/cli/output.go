@@ -83,7 +83,7 @@ func (r *rows) end(more bool) error {
 			return err
 		}
 		if more {
-			fmt.Fprintln(r.a.Err, "There are more; raise --limit.")
+			fmt.Fprintln(r.a.Err, "There are more than are shown; --limit 0 shows all of a list.")
 		}
 	}
 	return nil

@@ -28,9 +28,26 @@ func (a *app) paymentsCommand() *cobra.Command {
 			next:    "unavez payments timeline %s",
 		}),
 		a.getCommand("get", "Show one payment", "/v1/payments/%s"),
-		a.getCommand("timeline", "Show every piece of evidence about a payment, in order", "/v1/payments/%s/timeline"),
+		a.timelineCommand(),
 		a.createPaymentCommand(),
 	)
+}
+
+func (a *app) timelineCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "timeline ID", Short: "Show every piece of evidence about a payment, in order", Args: cobra.ExactArgs(1),
+		Long:    "Shows what happened to a payment, oldest first: evidence, audit rows, messages and exceptions. With -o json each has its details.",
+		Example: "  unavez payments timeline pay_…\n  unavez payments timeline pay_… -o jsonl",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := a.rows(column{"AT", "at"}, column{"KIND", "kind"}, column{"TYPE", "type"}, column{"OUTCOME", "outcome"},
+				column{"STATE", "state"}, column{"WHO", "actor"}, column{"TO", "destination"}, column{"ID", "id"})
+			more, err := a.listWhole(cmd.Context(), "/v1/payments/"+url.PathEscape(args[0])+"/timeline", nil, 0, out.add)
+			if err != nil {
+				return err
+			}
+			return out.end(more)
+		},
+	}
 }
 
 // createPaymentCommand registers a payment. It may be given again: the same
