@@ -61,7 +61,7 @@ func (e *Env) Rand() *rand.Rand {
 
 // All lists the campaigns in the order in which they are run.
 func All() []Campaign {
-	return []Campaign{Scenarios, Orders, Orderings, Faults, Storm, Kills, Freezes}
+	return []Campaign{Scenarios, Orders, Orderings, Race, Vectors, Faults, Storm, Kills, Freezes}
 }
 
 // ParseSeed reads a seed, or draws one if the text is empty.

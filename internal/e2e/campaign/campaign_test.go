@@ -79,3 +79,6 @@ func TestOrderings(t *testing.T) { run(t, Orderings) }
 
 // R1.7 R2.1 R6.6: statements fail under the real stages.
 func TestFaults(t *testing.T) { run(t, Faults) }
+
+// R2.10: no interleaving of a registration and its event loses the wake-up.
+func TestRace(t *testing.T) { run(t, Race) }

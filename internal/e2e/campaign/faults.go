@@ -138,7 +138,7 @@ func (f *faultBench) flow(nth int) (bool, error) {
 	f.work() // what the trial before has left, unless it is leased
 	f.by.arm(f.way, nth)
 	_, registered := f.engine.Applier.Register(f.ctx, f.registration(number), "merchant")
-	status := f.deliver(d.Body)
+	status := f.deliver(account, d.Body)
 	f.engine.Applier.WorkOnce(f.ctx)
 	hit := f.by.disarm()
 	if err := f.acknowledged(event, status); err != nil {
@@ -150,7 +150,7 @@ func (f *faultBench) flow(nth int) (bool, error) {
 		}
 	}
 	if status != http.StatusOK { // the provider sends again
-		if status = f.deliver(d.Body); status != http.StatusOK {
+		if status = f.deliver(account, d.Body); status != http.StatusOK {
 			return hit, fmt.Errorf("the repetition was answered %d", status)
 		}
 		return hit, f.acknowledged(event, status)
@@ -185,7 +185,7 @@ func (f *faultBench) relayed(nth int) (bool, error) {
 	if _, err := f.engine.Applier.Register(f.ctx, f.registration(number), "merchant"); err != nil {
 		return false, err
 	}
-	if status := f.deliver(succeeded(event, in, order, 4800).Body); status != http.StatusOK {
+	if status := f.deliver(account, succeeded(event, in, order, 4800).Body); status != http.StatusOK {
 		return false, fmt.Errorf("a delivery was answered %d", status)
 	}
 	f.work()

@@ -17,6 +17,7 @@ import (
 	"github.com/unavez/unavez/payment"
 	"github.com/unavez/unavez/provider"
 	"github.com/unavez/unavez/provider/stripe"
+	"github.com/unavez/unavez/receive"
 	"github.com/unavez/unavez/store"
 )
 
@@ -109,6 +110,9 @@ func permutations(n int) (all [][]int) {
 	return all
 }
 
+// atOnce is the account of a bed whose events are applied while the provider waits.
+const atOnce = "stripe-at-once"
+
 // bed is an engine on a ledger in this process, whose work is driven by hand.
 type bed struct {
 	ctx    context.Context
@@ -118,9 +122,10 @@ type bed struct {
 
 func newBed(ctx context.Context, s store.Store) (*bed, error) {
 	engine, err := unavez.New(ctx, s, unavez.Config{
-		Accounts: []unavez.Account{{
-			Name: account, Provider: "stripe", Mode: provider.Test, Secrets: []provider.Secret{endpointSecret}, Quiet: time.Millisecond,
-		}},
+		Accounts: []unavez.Account{
+			{Name: account, Provider: "stripe", Mode: provider.Test, Secrets: []provider.Secret{endpointSecret}, Quiet: time.Millisecond},
+			{Name: atOnce, Provider: "stripe", Mode: provider.Test, Secrets: []provider.Secret{endpointSecret}, Processing: receive.ProcessingSync},
+		},
 		// Nothing is sent: the outbox is what the shop would be told.
 		Destinations: []unavez.Destination{{Name: "shop", URL: "https://shop.invalid/", Types: []string{"*"}, Secret: shopSecret}},
 		Work:         unavez.Work{EntryTimeout: faultEntry, Lease: 2 * faultEntry, BackoffBase: time.Millisecond, BackoffCap: 100 * time.Millisecond, Attempts: 100},
@@ -132,7 +137,7 @@ func newBed(ctx context.Context, s store.Store) (*bed, error) {
 }
 
 // deliver hands an event to the edge and returns the status.
-func (b *bed) deliver(body string) int {
+func (b *bed) deliver(account, body string) int {
 	r := httptest.NewRequest(http.MethodPost, "/webhooks/"+account, strings.NewReader(body))
 	r.Header.Set("Stripe-Signature", stripe.Sign([]byte(body), time.Now(), endpointSecret))
 	w := httptest.NewRecorder()
@@ -152,7 +157,7 @@ func (b *bed) work() {
 	}
 }
 
-func (b *bed) register(number int) error {
+func (b *bed) register(account string, number int) error {
 	_, err := b.engine.Applier.Register(b.ctx, apply.Registration{
 		Order: renamed(lifeOrder, number), Account: account, Amount: payment.Money{Value: 10000, Currency: "EUR"},
 	}, "merchant")
@@ -205,7 +210,7 @@ func (b *bed) tell(list []telling) error {
 		refused := make(chan error, len(list))
 		for _, t := range list {
 			if step == t.registered {
-				if err := b.register(t.number); err != nil {
+				if err := b.register(account, t.number); err != nil {
 					return err
 				}
 			}
@@ -216,7 +221,7 @@ func (b *bed) tell(list []telling) error {
 			slots <- struct{}{}
 			putting.Go(func() {
 				defer func() { <-slots }()
-				if status := b.deliver(t.steps[step]); status != http.StatusOK {
+				if status := b.deliver(account, t.steps[step]); status != http.StatusOK {
 					refused <- fmt.Errorf("telling %d, step %d was answered %d", t.number, step, status)
 				}
 			})
