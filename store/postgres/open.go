@@ -152,8 +152,14 @@ func (s *Store) session() map[string]string {
 		"enable_material":                     "off",
 		"random_page_cost":                    "1.1",
 		"jit":                                 "off",
+		"plan_cache_mode":                     keptPlans,
 	}
 }
+
+// keptPlans is the plan_cache_mode of everything else: with plans pinned there is
+// one way to do it, whatever the length of the arrays, and planning it anew for
+// each transaction would cost more than doing it for a few rows.
+const keptPlans = "force_generic_plan"
 
 // freshPlans is the plan_cache_mode of what looks through the queues. They are
 // empty at one moment and long at the next, and an index that is as good as any
