@@ -81,16 +81,20 @@ func failEach(ctx context.Context, e *Env, kind string, w way) (string, error) {
 	if !e.Full {
 		stride, from = faultStride, 1+e.Rand().IntN(faultStride)
 	}
-	flow, err := f.each(from, stride, f.flow)
-	if err != nil {
-		return "", err
+	flow := 0
+	for _, account := range []string{account, atOnce} {
+		fired, err := f.each(from, stride, func(nth int) (bool, error) { return f.flow(account, nth) })
+		if err != nil {
+			return "", fmt.Errorf("account %s: %w", account, err)
+		}
+		if e.Full && fired < flowStatementsMin {
+			f.v.add("account %s: only %d statements of the flow were struck", account, fired)
+		}
+		flow += fired
 	}
 	relay, err := f.each(1+(from-1)/3, 1+stride/3, f.relayed)
 	if err != nil {
 		return "", err
-	}
-	if e.Full && flow < flowStatementsMin {
-		f.v.add("only %d statements of the flow were struck", flow)
 	}
 	if err := f.finish(kind); err != nil {
 		return "", err
@@ -124,20 +128,20 @@ func (f *faultBench) names(number int) (event, intentID, order string) {
 	return fmt.Sprintf("evt_f_%d", number), fmt.Sprintf("pi_f_%d", number), fmt.Sprintf("F-%d", number)
 }
 
-func (f *faultBench) registration(number int) apply.Registration {
+func (f *faultBench) registration(account string, number int) apply.Registration {
 	_, in, order := f.names(number)
 	return apply.Registration{Order: order, Account: account, Amount: payment.Money{Value: 4800, Currency: "EUR"}, References: []string{in}}
 }
 
 // flow strikes one statement of a registration, a delivery and the work on it.
-func (f *faultBench) flow(nth int) (bool, error) {
+func (f *faultBench) flow(account string, nth int) (bool, error) {
 	number := f.number
 	f.number++
 	event, in, order := f.names(number)
 	d := succeeded(event, in, order, 4800)
 	f.work() // what the trial before has left, unless it is leased
 	f.by.arm(f.way, nth)
-	_, registered := f.engine.Applier.Register(f.ctx, f.registration(number), "merchant")
+	_, registered := f.engine.Applier.Register(f.ctx, f.registration(account, number), "merchant")
 	status := f.deliver(account, d.Body)
 	f.engine.Applier.WorkOnce(f.ctx)
 	hit := f.by.disarm()
@@ -145,7 +149,7 @@ func (f *faultBench) flow(nth int) (bool, error) {
 		return hit, err
 	}
 	if registered != nil { // the merchant asks again
-		if _, err := f.engine.Applier.Register(f.ctx, f.registration(number), "merchant"); err != nil {
+		if _, err := f.engine.Applier.Register(f.ctx, f.registration(account, number), "merchant"); err != nil {
 			return hit, fmt.Errorf("registering again after %v: %w", registered, err)
 		}
 	}
@@ -182,7 +186,7 @@ func (f *faultBench) relayed(nth int) (bool, error) {
 	number := f.number
 	f.number++
 	event, in, order := f.names(number)
-	if _, err := f.engine.Applier.Register(f.ctx, f.registration(number), "merchant"); err != nil {
+	if _, err := f.engine.Applier.Register(f.ctx, f.registration(account, number), "merchant"); err != nil {
 		return false, err
 	}
 	if status := f.deliver(account, succeeded(event, in, order, 4800).Body); status != http.StatusOK {
