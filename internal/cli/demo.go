@@ -48,11 +48,14 @@ func (a *app) demoCommand() *cobra.Command {
 }
 
 func (a *app) demonstrate(ctx context.Context, opt demo.Options, once bool) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+	if opt.Executable == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding this program: %w", err)
+		}
+		opt.Executable = self
 	}
-	opt.Executable, opt.Talk = self, a.Err
+	opt.Talk = a.Err
 	if !once {
 		opt.Stay = a.stay
 	}

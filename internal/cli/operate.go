@@ -49,6 +49,9 @@ func (a *app) migrateCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				for i := range list {
+					list[i].SQL = "" // plan prints it
+				}
 				return a.migrations(list)
 			})
 		},
@@ -63,10 +66,15 @@ func (a *app) migrateCommand() *cobra.Command {
 				}
 				list = slices.DeleteFunc(list, func(m store.Migration) bool { return m.Applied })
 				if a.output != outTable {
-					return a.writeJSON(map[string]any{"data": list})
+					return a.migrations(list)
 				}
 				for _, m := range list {
 					fmt.Fprintf(a.Out, "-- %d %s\n%s\n", m.Version, m.Name, m.SQL)
+				}
+				if len(list) == 0 {
+					fmt.Fprintln(a.Err, "The schema is current; up would do nothing.")
+				} else {
+					a.hint("unavez migrate up")
 				}
 				return nil
 			})
@@ -78,7 +86,6 @@ func (a *app) migrateCommand() *cobra.Command {
 func (a *app) migrations(list []store.Migration) error {
 	out := a.rows(column{"VERSION", "version"}, column{"NAME", "name"}, column{"APPLIED", "applied"}, column{"AT", "applied_at"})
 	for _, m := range list {
-		m.SQL = ""
 		raw, err := json.Marshal(m, json.Deterministic(true))
 		if err != nil {
 			return fmt.Errorf("encoding a migration: %w", err)
@@ -167,9 +174,26 @@ func mask(c *unavez.Config) {
 	if c.Audit.SealKey != "" {
 		c.Audit.SealKey = masked
 	}
-	if u, err := url.Parse(c.Database); err == nil && u.User != nil {
-		c.Database = u.Redacted()
+	c.Database = maskURL(c.Database)
+}
+
+// maskURL takes the password out of a database's URL, wherever it stands.
+func maskURL(database string) string {
+	if !strings.Contains(database, "://") {
+		return database
 	}
+	u, err := url.Parse(database)
+	if err != nil {
+		return masked
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(name, "password") {
+			query.Set(name, masked)
+			u.RawQuery = query.Encode()
+		}
+	}
+	return u.Redacted()
 }
 
 func (a *app) providersCommand() *cobra.Command {
