@@ -162,7 +162,9 @@ var listProofs = []proof{
 			b.insertPayment(pay("pay_"+number(i), "o-1"))
 		}
 		for limit, want := range map[int]int{-1: 1, 0: 1, 1: 1, 101: 101, 1 << 40: 101} {
-			got := read(b, func(ctx context.Context, r store.Reader) ([]string, error) { return listPayments(ctx, r, store.List{Limit: limit}) })
+			got := read(b, func(ctx context.Context, r store.Reader) ([]string, error) {
+				return listPayments(ctx, r, store.List{Limit: limit})
+			})
 			b.equal("rows of limit "+number(limit), len(got), want)
 		}
 	}},
