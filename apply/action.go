@@ -51,8 +51,8 @@ func (a *Applier) Redrive(ctx context.Context, entry, actor, reason string) erro
 }
 
 // Ship records that the merchant has shipped the order: from then on money that
-// fails behind it is an exception instead of order.revoked. Saying it again
-// changes nothing.
+// fails behind it is an exception instead of order.revoked, and so is money that
+// has failed before. Saying it again changes nothing.
 func (a *Applier) Ship(ctx context.Context, key store.OrderKey, actor string) (store.Order, error) {
 	var order store.Order
 	err := a.within(ctx, store.TxOptions{}, func(tx store.Tx) error {
@@ -67,11 +67,22 @@ func (a *Applier) Ship(ctx context.Context, key store.OrderKey, actor string) (s
 		if !order.ShippedAt.IsZero() {
 			return nil
 		}
-		s := &step{a: a, tx: tx, now: a.opt.Now().UTC().Truncate(time.Microsecond)}
-		order.ShippedAt, order.UpdatedAt = s.now, s.now
-		s.auditBy(&order.Audit, order.ID, "order.shipped", actor, "", struct{}{})
-		s.changes.Orders = append(s.changes.Orders, order)
-		return tx.Save(ctx, s.changes)
+		s := a.newStep(tx, nil)
+		if err := s.lockOrders(ctx, []store.OrderKey{key}); err != nil {
+			return err
+		}
+		os := s.orders[key]
+		os.row.ShippedAt, os.changed = s.now, true
+		s.auditBy(&os.row.Audit, os.row.ID, "order.shipped", actor, "", struct{}{})
+		s.weigh(os)
+		if err := s.except(ctx); err != nil {
+			return err
+		}
+		if err := s.save(ctx); err != nil {
+			return err
+		}
+		order = os.row
+		return nil
 	})
 	return order, err
 }

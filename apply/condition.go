@@ -109,8 +109,15 @@ func (s *step) exceptPayment(byKey map[string]store.Exception, ps *paymentStep) 
 		w := s.conditionOf(ps, c)
 		holding[w.Condition] = true
 		e, there := byKey[w.Condition]
-		if opensNow(c.Kind) || there && e.State != store.ExceptionExplained {
+		if opensNow(c.Kind) || there && (e.State == store.ExceptionOpen || e.State == store.ExceptionAcknowledged) {
+			if there && ps.renews(c) {
+				e.Detail = nil // what a person resolved did not show this
+				byKey[w.Condition] = e
+			}
 			s.want(byKey, w)
+			continue
+		}
+		if there && e.State == store.ExceptionResolved && sameFacts(e.Detail, w.Detail) {
 			continue
 		}
 		quiet = true
@@ -145,11 +152,16 @@ func heldKey(c payment.Condition) string {
 	return "condition|" + string(c.Kind) + "|" + c.Object
 }
 
-// isCondition says that the exception follows a condition of its payment, so
-// that it closes by itself.
+// renews says that the step brought a fact that the condition shows under a key
+// that was known with another content.
+func (ps *paymentStep) renews(c payment.Condition) bool {
+	return slices.ContainsFunc(c.Keys, func(key string) bool { return ps.varied[key] })
+}
+
+// isCondition says that an exception about a payment follows a condition of it,
+// so that it closes by itself.
 func isCondition(e store.Exception) bool {
-	return e.Reason != reasonStaleEvidence && e.Reason != reasonRevokedAfterShip &&
-		e.Reason != reasonTotalRaised && e.Reason != reasonUnmatched && e.Kind != kindDeadLetter
+	return e.Kind == kindContradiction || e.Kind == kindDiscrepancy
 }
 
 func (s *step) conditionOf(ps *paymentStep, c payment.Condition) store.Exception {
@@ -180,63 +192,6 @@ func conditionAmount(ps *paymentStep, c payment.Condition) payment.Money {
 	return payment.Money{}
 }
 
-func (s *step) exceptOrder(byKey map[string]store.Exception, os *orderStep) {
-	if !os.judged {
-		return
-	}
-	s.exceptRevoked(byKey, os)
-	key := conditionKey(os.row.ID, reasonSurplus, "")
-	if os.surplus == 0 {
-		if e, ok := byKey[key]; ok {
-			s.explain(byKey, e, "the surplus is gone", "")
-		}
-		return
-	}
-	amount := payment.Money{Value: os.surplus, Currency: os.row.Total.Currency}
-	e := store.Exception{
-		Kind: kindSurplus, Condition: key, Subject: os.row.ID, Reason: reasonSurplus,
-		Order: os.row.Key.ID, Amount: amount, Detail: encode(s.surplusDetail(os, amount)),
-	}
-	if ps := s.lastOf(os); ps != nil {
-		e.Account, e.Payment, e.Event, e.ProviderEventID = ps.row.Scope.Account, ps.id, entryOf(ps), providerEventOf(ps)
-		if old, there := byKey[key]; !there || old.Amount != amount {
-			s.tellSurplus(os, ps, amount)
-		}
-	}
-	s.want(byKey, e)
-}
-
-// surplusDetail proposes what to give back: the latest payment of the order
-// that still holds the surplus.
-func (s *step) surplusDetail(os *orderStep, surplus payment.Money) surplusDetail {
-	d := surplusDetail{Total: os.row.Total, Surplus: surplus}
-	payments := slices.Clone(os.payments)
-	for i, p := range payments {
-		if ps := s.payments[p.ID]; ps != nil {
-			payments[i] = ps.row
-		}
-	}
-	for _, p := range slices.Backward(payments) {
-		if p.View.Currency == surplus.Currency && p.View.Totals.Refundable > 0 {
-			d.Proposed = proposedRefund{Payment: p.ID, Amount: payment.Money{
-				Value: min(surplus.Value, p.View.Totals.Refundable), Currency: surplus.Currency,
-			}}
-			break
-		}
-	}
-	return d
-}
-
-func (s *step) lastOf(os *orderStep) *paymentStep {
-	var last *paymentStep
-	for _, id := range s.paymentIDs() {
-		if ps := s.payments[id]; ps.row.Order == os.row.Key && ps.changed {
-			last = ps
-		}
-	}
-	return last
-}
-
 func providerEventOf(ps *paymentStep) string {
 	if len(ps.inputs) == 0 {
 		return ""
@@ -251,7 +206,7 @@ func (s *step) want(byKey map[string]store.Exception, w store.Exception) {
 	switch {
 	case !there:
 		w.ID, w.State, w.OpenedAt = s.a.opt.NewID("exc"), store.ExceptionOpen, s.now
-	case e.State == store.ExceptionResolved && (bytes.Equal(e.Detail, w.Detail) || sameFacts(e.Detail, w.Detail)):
+	case e.State == store.ExceptionResolved && shown(e, w):
 		return
 	case (e.State == store.ExceptionOpen || e.State == store.ExceptionAcknowledged) && bytes.Equal(e.Detail, w.Detail):
 		return
@@ -261,7 +216,7 @@ func (s *step) want(byKey map[string]store.Exception, w store.Exception) {
 		w.ID, w.State, w.OpenedAt = e.ID, store.ExceptionOpen, s.now
 	}
 	w.UpdatedAt = s.now
-	if w.Urgency == "" {
+	if w.Urgency = e.Urgency; w.Urgency == "" {
 		w.Urgency = urgency(w)
 	}
 	byKey[w.Condition] = w
@@ -269,6 +224,14 @@ func (s *step) want(byKey map[string]store.Exception, w store.Exception) {
 	if !there || e.State == store.ExceptionExplained || e.State == store.ExceptionResolved {
 		s.tellException(w)
 	}
+}
+
+// shown says that the exception showed already what is wanted now.
+func shown(e, w store.Exception) bool {
+	if w.Kind == kindSurplus {
+		return w.Amount.Value <= e.Amount.Value
+	}
+	return bytes.Equal(e.Detail, w.Detail) || sameFacts(e.Detail, w.Detail)
 }
 
 // sameFacts compares the facts that two details show.
@@ -297,16 +260,18 @@ func (s *step) explain(byKey map[string]store.Exception, e store.Exception, why,
 	s.changes.Exceptions = append(s.changes.Exceptions, e)
 }
 
-// explainEntries closes what was open about an entry that has now been processed.
+// explainEntries closes what was open about an entry that has now been
+// processed, except what this step itself wants of it.
 func (s *step) explainEntries(byKey map[string]store.Exception) {
-	settled := map[string]bool{}
+	settled, wanted := map[string]bool{}, map[string]bool{}
 	for _, in := range s.inputs {
-		if in.result != nil && in.result.Outcome != store.OutcomeContradiction {
-			settled[in.entry.ID] = true
-		}
+		settled[in.entry.ID] = in.result != nil
+	}
+	for _, w := range s.wanted {
+		wanted[w.Condition] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
-		if e := byKey[key]; settled[e.Subject] {
+		if e := byKey[key]; settled[e.Subject] && !wanted[key] {
 			s.explain(byKey, e, "the event was processed", "")
 		}
 	}
@@ -342,34 +307,6 @@ func (s *step) entryException(in *input, kind, reason string) store.Exception {
 		}
 	}
 	return e
-}
-
-func (s *step) openStale(os *orderStep, ps *paymentStep) {
-	s.wanted = append(s.wanted, store.Exception{
-		Kind: kindDiscrepancy, Condition: conditionKey(os.row.ID, reasonStaleEvidence, ""), Subject: os.row.ID,
-		Reason: reasonStaleEvidence, Account: ps.row.Scope.Account, Payment: ps.id, Order: os.row.Key.ID,
-		Event: entryOf(ps), ProviderEventID: providerEventOf(ps), Amount: os.row.Total,
-		Detail: encode(entryDetail{Reason: "the evidence is older than " + ps.account.FulfillWithin.String()}),
-	})
-}
-
-func (s *step) exceptRevoked(byKey map[string]store.Exception, os *orderStep) {
-	key := conditionKey(os.row.ID, reasonRevokedAfterShip, "")
-	if !os.revokedAfterShipping {
-		if e, ok := byKey[key]; ok {
-			s.explain(byKey, e, "the money is back", "")
-		}
-		return
-	}
-	w := store.Exception{
-		Kind: kindContradiction, Condition: key, Subject: os.row.ID, Reason: reasonRevokedAfterShip,
-		Order: os.row.Key.ID, Amount: os.row.Total,
-		Detail: encode(entryDetail{Reason: "the money behind a shipped order failed"}),
-	}
-	if ps := s.lastOf(os); ps != nil {
-		w.Account, w.Payment, w.Event, w.ProviderEventID = ps.row.Scope.Account, ps.id, entryOf(ps), providerEventOf(ps)
-	}
-	s.want(byKey, w)
 }
 
 // urgency is a first guess by kind; rules refine it.

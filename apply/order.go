@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/unavez/unavez/payment"
 	"github.com/unavez/unavez/store"
@@ -24,6 +24,8 @@ type orderStep struct {
 	// revokedAfterShipping holds while the money behind shipped goods is gone.
 	revokedAfterShipping bool
 	changed              bool
+	// touched says that the row is stored with the step.
+	touched bool
 	// audited is the version of the chain before the step.
 	audited int64
 }
@@ -68,27 +70,34 @@ func (s *step) newOrder(k store.OrderKey) store.Order {
 }
 
 // judge decides the fulfillment of every order that has a changed payment.
-func (s *step) judge(context.Context) error {
+func (s *step) judge(ctx context.Context) error {
+	changed := map[*orderStep][]*paymentStep{}
 	for _, id := range s.paymentIDs() {
 		ps := s.payments[id]
-		os := s.orders[ps.row.Order]
-		if os == nil || !ps.changed {
-			continue
+		if os := s.orders[ps.row.Order]; os != nil && ps.changed {
+			changed[os] = append(changed[os], ps)
 		}
-		s.judgeOrder(os, ps)
+	}
+	for os, payments := range changed {
+		if err := s.judgeOrder(ctx, os, payments); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (s *step) judgeOrder(os *orderStep, ps *paymentStep) {
-	verdict := payment.JudgeOrder(orderState(os.row), s.parts(os))
-	os.surplus, os.judged = verdict.Surplus, true
-	os.revokedAfterShipping = verdict.RevokedAfterShipping
-	before := os.row.Fulfillment
-	next := string(verdict.Fulfillment)
-	if verdict.Message == payment.MessageFulfill && s.stale(ps) {
-		s.openStale(os, ps)
-		next, verdict.Message = store.FulfillHeld, ""
+func (s *step) judgeOrder(ctx context.Context, os *orderStep, changed []*paymentStep) error {
+	verdict := s.weigh(os)
+	ps, before, next := changed[0], os.row.Fulfillment, string(verdict.Fulfillment)
+	if verdict.Message == payment.MessageFulfill {
+		stale, err := s.stale(ctx, os, changed)
+		if err != nil {
+			return err
+		}
+		if stale {
+			s.openStale(os, ps)
+			next, verdict.Message = store.FulfillHeld, ""
+		}
 	}
 	if verdict.Message != "" {
 		s.tellOrder(os, ps, verdict.Message)
@@ -100,6 +109,15 @@ func (s *step) judgeOrder(os *orderStep, ps *paymentStep) {
 			From: before, To: next, Payment: ps.id, PaymentVersion: ps.row.Version,
 		})
 	}
+	return nil
+}
+
+// weigh judges the order over all its payments as they are after the step.
+func (s *step) weigh(os *orderStep) payment.OrderVerdict {
+	verdict := payment.JudgeOrder(orderState(os.row), s.parts(os))
+	os.surplus, os.judged = verdict.Surplus, true
+	os.revokedAfterShipping = verdict.RevokedAfterShipping
+	return verdict
 }
 
 // tellOrder sends the order's message. The effect's key is fixed for
@@ -119,23 +137,47 @@ func (s *step) tellOrder(os *orderStep, ps *paymentStep, message string) {
 	s.tell(ps, message, os.row.ID+"|"+key, nil)
 }
 
-// stale says that all evidence of the step about the payment is older than
-// what the account fulfills on.
-func (s *step) stale(ps *paymentStep) bool {
-	if len(ps.inputs) == 0 {
-		return false
-	}
-	var newest time.Time
-	for _, in := range ps.inputs {
-		at := in.event.OccurredAt
-		if at.IsZero() {
-			at = in.entry.ReceivedAt
-		}
-		if at.After(newest) {
-			newest = at
+// stale says that what the step learned of the order's money is older than what
+// its accounts fulfill on. An order that was held for that reason waits for
+// newer money or a person; other news of it does not release it.
+func (s *step) stale(ctx context.Context, os *orderStep, changed []*paymentStep) (bool, error) {
+	money, news := false, false
+	for _, ps := range changed {
+		for _, in := range ps.inputs {
+			fresh := !s.old(ps, in)
+			if in.money && fresh {
+				return false, nil
+			}
+			money, news = money || in.money, news || in.news && fresh
 		}
 	}
-	return s.now.Sub(newest) > ps.account.FulfillWithin
+	if money {
+		return true, nil
+	}
+	if os.row.Fulfillment == store.FulfillHeld {
+		held, err := s.tx.ConditionsOf(ctx, []string{os.row.ID})
+		if err != nil {
+			return false, fmt.Errorf("reading exceptions of order %s: %w", os.row.Key.ID, err)
+		}
+		for _, e := range held {
+			if e.Reason == reasonStaleEvidence && e.State != store.ExceptionExplained {
+				return true, nil
+			}
+		}
+	}
+	told := slices.ContainsFunc(changed, func(ps *paymentStep) bool {
+		return slices.ContainsFunc(ps.inputs, func(in *input) bool { return in.news })
+	})
+	return told && !news, nil
+}
+
+// old says that the evidence is from before what its account fulfills on.
+func (s *step) old(ps *paymentStep, in *input) bool {
+	at := in.event.OccurredAt
+	if at.IsZero() {
+		at = in.entry.ReceivedAt
+	}
+	return s.now.Sub(at) > ps.account.FulfillWithin
 }
 
 // parts are the payments of an order as they are after the step.
@@ -187,6 +229,8 @@ func (s *step) tellSurplus(os *orderStep, ps *paymentStep, surplus payment.Money
 	if len(s.a.opt.Destinations(MessageSurplus)) == 0 {
 		return
 	}
-	cause := os.row.ID + "|" + MessageSurplus + "|" + strconv.FormatInt(surplus.Value, 10) + "|" + strconv.FormatInt(ps.row.Version, 10)
+	cause := strings.Join([]string{
+		os.row.ID, MessageSurplus, strconv.FormatInt(surplus.Value, 10), ps.id, strconv.FormatInt(ps.row.Version, 10),
+	}, "|")
 	s.drafts = append(s.drafts, draft{payment: ps, kind: MessageSurplus, cause: cause, surplus: surplus})
 }

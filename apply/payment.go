@@ -24,12 +24,17 @@ type paymentStep struct {
 	inputs  []*input
 	learned []store.ScopedName
 
-	facts   []payment.Fact
-	known   map[string]bool
-	decided map[string]payment.Decision
+	facts []payment.Fact
+	known map[string]bool
+	// keys are those of the known facts, varied those that the step brought
+	// another content of.
+	keys, varied map[string]bool
+	decided      map[string]payment.Decision
 	// added counts the new facts of the step.
 	added   int
 	changed bool
+	// touched says that the row is stored with the step.
+	touched bool
 	// audited is the version of the chain before the step.
 	audited int64
 }
@@ -129,11 +134,13 @@ func (s *step) load(ctx context.Context) error {
 	}
 	for _, ps := range s.payments {
 		ps.known, ps.decided = map[string]bool{}, map[string]payment.Decision{}
+		ps.keys, ps.varied = map[string]bool{}, map[string]bool{}
 	}
 	for _, f := range facts {
 		ps := s.payments[f.Payment]
 		ps.facts = append(ps.facts, f.Fact)
 		ps.known[f.Key()+"\x00"+f.Variant()] = true
+		ps.keys[f.Key()] = true
 	}
 	for _, e := range effects {
 		s.payments[e.Subject].decided[e.Key] = payment.Decision(e.Decision)
@@ -162,18 +169,22 @@ func (s *step) derive(context.Context) error {
 func (s *step) take(ps *paymentStep, in *input) {
 	added := 0
 	for _, f := range in.event.Facts {
-		k := f.Key() + "\x00" + f.Variant()
+		key := f.Key()
+		k := key + "\x00" + f.Variant()
 		if ps.known[k] {
 			continue
 		}
-		ps.known[k] = true
+		ps.varied[key] = ps.varied[key] || ps.keys[key]
+		ps.known[k], ps.keys[key] = true, true
 		ps.facts = append(ps.facts, f)
 		s.changes.Facts = append(s.changes.Facts, store.Fact{
 			Payment: ps.id, Scope: ps.row.Scope, Fact: f, EntryID: in.entry.ID, At: s.now,
 		})
 		added++
+		in.money = in.money || f.Kind == payment.KindAuthorization || f.Kind == payment.KindCapture
 	}
 	ps.added += added
+	in.news = added > 0
 	switch {
 	case added > 0 || learnedBy(ps, in):
 		in.finish(s.now, store.OutcomeApplied, "")

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -83,11 +82,7 @@ func (a *Applier) Register(ctx context.Context, r Registration, actor string) (R
 	var raised *ConflictError
 	err = a.within(ctx, store.TxOptions{}, func(tx store.Tx) error {
 		raised = nil
-		s := &step{
-			a: a, tx: tx, now: a.opt.Now().UTC().Truncate(time.Microsecond),
-			payments: map[string]*paymentStep{}, orders: map[store.OrderKey]*orderStep{},
-		}
-		reg := &registering{step: s, r: r, account: acc, actor: actor}
+		reg := &registering{step: a.newStep(tx, nil), r: r, account: acc, actor: actor}
 		var err error
 		out, err = reg.run(ctx)
 		if errors.Is(err, errTotalRaised) {

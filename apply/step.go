@@ -32,6 +32,9 @@ type input struct {
 	// names as well, so that a later registration can still have it.
 	result *store.Result
 	wait   time.Duration
+	// news says that it brought facts that were not known, money that some of
+	// them speak of money coming in.
+	news, money bool
 }
 
 // step is one transaction's worth of work.
@@ -50,13 +53,17 @@ type step struct {
 	changes  store.Changes
 }
 
-// runStep applies the inputs in the transaction. Afterwards each input has a
-// result or waits. It never commits.
-func (a *Applier) runStep(ctx context.Context, tx store.Tx, inputs []*input) error {
-	s := &step{
+func (a *Applier) newStep(tx store.Tx, inputs []*input) *step {
+	return &step{
 		a: a, tx: tx, now: a.opt.Now().UTC().Truncate(time.Microsecond), inputs: inputs,
 		payments: map[string]*paymentStep{}, orders: map[store.OrderKey]*orderStep{},
 	}
+}
+
+// runStep applies the inputs in the transaction. Afterwards each input has a
+// result or waits. It never commits.
+func (a *Applier) runStep(ctx context.Context, tx store.Tx, inputs []*input) error {
+	s := a.newStep(tx, inputs)
 	for _, in := range inputs {
 		in.reset()
 	}
@@ -72,6 +79,7 @@ func (a *Applier) runStep(ctx context.Context, tx store.Tx, inputs []*input) err
 
 func (in *input) reset() {
 	in.names, in.payment, in.rivals, in.foreign, in.result, in.wait = nil, "", nil, "", nil, 0
+	in.news, in.money = false, false
 }
 
 // bind gives every name that was learned its owner and locks the names that
@@ -162,8 +170,9 @@ func (in *input) finish(now time.Time, outcome, reason string) {
 // save writes what the step derived, wakes what waits under names that were
 // learned, and files what waits itself.
 func (s *step) save(ctx context.Context) error {
-	s.render()
 	s.collectRows()
+	s.render()
+	s.storeRows()
 	var waits []store.Waiting
 	for _, in := range s.inputs {
 		if in.result != nil {
@@ -187,19 +196,31 @@ func (s *step) save(ctx context.Context) error {
 	return s.wake(ctx)
 }
 
-// collectRows gathers the payments and orders that changed, after everything
-// that numbers their messages and audit rows.
+// collectRows marks the payments and orders that changed, before their
+// snapshots are rendered into messages.
 func (s *step) collectRows() {
-	for _, id := range s.paymentIDs() {
-		ps := s.payments[id]
+	for _, ps := range s.payments {
 		if ps.changed || ps.adopted || ps.row.Audit.Version != ps.audited {
-			ps.row.UpdatedAt = s.now
-			s.changes.Payments = append(s.changes.Payments, ps.row)
+			ps.touched, ps.row.UpdatedAt = true, s.now
 		}
 	}
 	for _, os := range s.orders {
 		if os.changed || os.row.Audit.Version != os.audited {
-			os.row.UpdatedAt = s.now
+			os.touched, os.row.UpdatedAt = true, s.now
+		}
+	}
+}
+
+// storeRows takes the rows as they are after everything that numbers their
+// messages and audit rows.
+func (s *step) storeRows() {
+	for _, id := range s.paymentIDs() {
+		if ps := s.payments[id]; ps.touched {
+			s.changes.Payments = append(s.changes.Payments, ps.row)
+		}
+	}
+	for _, os := range s.orders {
+		if os.touched {
 			s.changes.Orders = append(s.changes.Orders, os.row)
 		}
 	}
