@@ -171,6 +171,9 @@ func (a *app) tokensCommand() *cobra.Command {
 			columns: []column{{"ID", "id"}, {"NAME", "name"}, {"ROLE", "role"}, {"CREATED", "created_at"}, {"LAST USED", "last_used_at"}, {"REVOKED", "revoked_at"}},
 		}),
 		create,
-		a.actCommand(actSpec{use: "revoke ID", short: "Make a token worthless at once", path: "/v1/tokens/%s/revoke", reason: true}),
+		a.actCommand(actSpec{
+			use: "revoke ID", short: "Make a token worthless at once", path: "/v1/tokens/%s/revoke", reason: true,
+			example: `tokens revoke tok_… --reason "the shop has a new one"`, done: "unavez audit list --subject tokens",
+		}),
 	)
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -60,8 +62,8 @@ func (a *app) load() (unavez.Config, error) {
 	}
 	if c.AdminTokenFile == "" {
 		c.AdminTokenFile = adminTokenFile
-		if !strings.Contains(c.Database, "://") {
-			c.AdminTokenFile = filepath.Join(filepath.Dir(c.Database), adminTokenFile)
+		if path := strings.TrimPrefix(c.Database, "sqlite://"); !strings.Contains(path, "://") {
+			c.AdminTokenFile = filepath.Join(filepath.Dir(path), adminTokenFile)
 		}
 	}
 	return c, nil
@@ -113,6 +115,39 @@ func (a *app) withLedger(ctx context.Context, fn func(unavez.Config, store.Store
 	if err != nil {
 		return err
 	}
+	return a.open(ctx, c, fn)
+}
+
+// peekLedger is withLedger for commands that only look. Where there is no
+// SQLite file yet, none is made: an empty one elsewhere stands for it.
+func (a *app) peekLedger(ctx context.Context, fn func(unavez.Config, store.Store) error) (err error) {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	if !missing(c.Database) {
+		return a.open(ctx, c, fn)
+	}
+	folder, err := os.MkdirTemp("", "unavez-empty-")
+	if err != nil {
+		return fmt.Errorf("making a temporary folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	c.Database = filepath.Join(folder, "empty.db")
+	return a.open(ctx, c, fn)
+}
+
+// missing says whether the database is an SQLite file that does not exist.
+func missing(database string) bool {
+	path := strings.TrimPrefix(database, "sqlite://")
+	if strings.Contains(path, "://") {
+		return false
+	}
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func (a *app) open(ctx context.Context, c unavez.Config, fn func(unavez.Config, store.Store) error) error {
 	log, err := a.logger(c.Log, a.Err)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type listSpec struct {
 	whole bool
 }
 
+func (s listSpec) name() string { return strings.TrimPrefix(s.path, "/v1/") }
+
 const listLimit = 25
 
 // listCommand makes the list verb of a noun.
@@ -29,7 +31,7 @@ func (a *app) listCommand(s listSpec) *cobra.Command {
 	var limit int
 	values := make([]string, len(s.filters))
 	c := &cobra.Command{
-		Use: "list", Short: s.short, Example: s.example, Args: cobra.NoArgs,
+		Use: "list", Short: s.short, Example: strings.TrimRight("  unavez "+s.name()+" list "+s.example, " "), Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usage("--limit is negative")
@@ -68,9 +70,9 @@ func (a *app) listCommand(s listSpec) *cobra.Command {
 }
 
 // getCommand makes a verb that reads one document by its id.
-func (a *app) getCommand(verb, short, path string) *cobra.Command {
+func (a *app) getCommand(verb, short, path, example string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Use: verb + " ID", Short: short, Example: "  unavez " + example, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := a.get(cmd.Context(), fmt.Sprintf(path, url.PathEscape(args[0])), nil)
 			if err != nil {
@@ -97,7 +99,7 @@ func (a *app) actCommand(s actSpec) *cobra.Command {
 	var reason string
 	var yes bool
 	c := &cobra.Command{
-		Use: s.use, Short: s.short, Example: s.example, Args: cobra.ExactArgs(1),
+		Use: s.use, Short: s.short, Example: "  unavez " + s.example, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.reason && strings.TrimSpace(reason) == "" {
 				return usage("--reason is required: it stands in the audit beside your name")

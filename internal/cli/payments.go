@@ -19,7 +19,7 @@ func (a *app) paymentsCommand() *cobra.Command {
   unavez payments create --order A-1001 --account stripe-es --amount 48.00 --currency EUR --reference pi_1
   unavez payments timeline pay_…`,
 		a.listCommand(listSpec{
-			path: "/v1/payments", short: "List payments, newest first",
+			path: "/v1/payments", example: "--state captured", short: "List payments, newest first",
 			columns: []column{
 				{"ID", "id"}, {"ORDER", "order"}, {"ACCOUNT", "account"}, {"AMOUNT", "amount"}, {"STATE", "state"},
 				{"CAPTURED", "totals.captured"}, {"REFUNDED", "totals.refunded"}, {"DISPUTE", "dispute"}, {"FULFILLMENT", "fulfillment"},
@@ -27,7 +27,7 @@ func (a *app) paymentsCommand() *cobra.Command {
 			filters: []string{"account", "mode", "order", "shop", "state", "dispute", "adopted"},
 			next:    "unavez payments timeline %s",
 		}),
-		a.getCommand("get", "Show one payment", "/v1/payments/%s"),
+		a.getCommand("get", "Show one payment", "/v1/payments/%s", "payments get pay_…"),
 		a.timelineCommand(),
 		a.createPaymentCommand(),
 	)
@@ -114,7 +114,7 @@ func (a *app) createPaymentCommand() *cobra.Command {
 func (a *app) ordersCommand() *cobra.Command {
 	var shop string
 	get := &cobra.Command{
-		Use: "get ID", Short: "Show one order over its payments", Args: cobra.ExactArgs(1),
+		Use: "get ID", Short: "Show one order over its payments", Example: "  unavez orders get A-1001", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := a.get(cmd.Context(), "/v1/orders/"+url.PathEscape(args[0]), shopQuery(shop))
 			if err != nil {
@@ -124,7 +124,7 @@ func (a *app) ordersCommand() *cobra.Command {
 		},
 	}
 	fulfilled := &cobra.Command{
-		Use: "fulfilled ID", Short: "Say that the order has been shipped", Args: cobra.ExactArgs(1),
+		Use: "fulfilled ID", Short: "Say that the order has been shipped", Example: "  unavez orders fulfilled A-1001", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw, _, err := a.call(cmd.Context(), http.MethodPost, "/v1/orders/"+url.PathEscape(args[0])+"/fulfilled", shopQuery(shop), nil)
 			if err != nil {
@@ -138,7 +138,7 @@ func (a *app) ordersCommand() *cobra.Command {
 	}
 	return noun("orders", "Orders over all their payments", "  unavez orders list --fulfillment held\n  unavez orders get A-1001",
 		a.listCommand(listSpec{
-			path: "/v1/orders", short: "List orders, newest first",
+			path: "/v1/orders", example: "--fulfillment held", short: "List orders, newest first",
 			columns: []column{
 				{"ORDER", "id"}, {"SHOP", "shop"}, {"TOTAL", "total"}, {"CAPTURED", "captured"}, {"REFUNDED", "refunded"},
 				{"SURPLUS", "surplus"}, {"FULFILLMENT", "fulfillment"},
@@ -157,7 +157,8 @@ func shopQuery(shop string) url.Values {
 func (a *app) eventsCommand() *cobra.Command {
 	payload := &cobra.Command{
 		Use: "payload ID", Short: "Write the bytes exactly as they were received", Args: cobra.ExactArgs(1),
-		Long: "Writes the provider's bytes as they were received. With -o json or jsonl they stand base64-encoded in an object, because they may be anything.",
+		Example: "  unavez events payload evt_… > event.json",
+		Long:    "Writes the provider's bytes as they were received. With -o json or jsonl they stand base64-encoded in an object, because they may be anything.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw, _, err := a.call(cmd.Context(), http.MethodGet, "/v1/events/"+url.PathEscape(args[0])+"/payload", nil, nil)
 			if err != nil {
@@ -174,19 +175,19 @@ func (a *app) eventsCommand() *cobra.Command {
   unavez events get evt_…
   unavez events redrive evt_… --reason "handler mended" --yes`,
 		a.listCommand(listSpec{
-			path: "/v1/events", short: "List events, newest first",
+			path: "/v1/events", example: "--state dead", short: "List events, newest first",
 			columns: []column{
 				{"ID", "id"}, {"RECEIVED", "received_at"}, {"ACCOUNT", "account"}, {"TYPE", "type"}, {"PROVIDER EVENT", "provider_event_id"},
 				{"STATE", "state"}, {"OUTCOME", "outcome"}, {"SEEN", "deliveries"}, {"ORDER", "order"},
 			},
-			filters: []string{"account", "mode", "type", "state", "outcome", "payment", "order", "provider_event_id", "source"},
+			filters: []string{"account", "mode", "type", "state", "outcome", "payment", "order", "provider_event_id", "source", "variant_of"},
 			next:    "unavez events get %s",
 		}),
-		a.getCommand("get", "Show one event", "/v1/events/%s"),
+		a.getCommand("get", "Show one event", "/v1/events/%s", "events get evt_…"),
 		payload,
 		a.actCommand(actSpec{
 			use: "redrive ID", short: "Give a dead event its attempts back, under its own identity", path: "/v1/events/%s/redrive",
-			example: `  unavez events redrive evt_… --reason "configuration mended" --yes`,
+			example: `events redrive evt_… --reason "configuration mended" --yes`,
 			dry:     "event %s would be worked on again, under the identity that it has", reason: true, done: "unavez events get %s",
 		}),
 		a.tailCommand(),
@@ -196,17 +197,18 @@ func (a *app) eventsCommand() *cobra.Command {
 func (a *app) messagesCommand() *cobra.Command {
 	return noun("messages", "Messages: what the merchant's systems are told", "  unavez messages list --state dead\n  unavez messages get msg_…",
 		a.listCommand(listSpec{
-			path: "/v1/messages", short: "List messages, newest first",
+			path: "/v1/messages", example: "--state pending --destination shop", short: "List messages, newest first",
 			columns: []column{
 				{"ID", "id"}, {"CREATED", "created_at"}, {"DESTINATION", "destination"}, {"TYPE", "type"}, {"ORDER", "order"},
 				{"STATE", "state"}, {"ATTEMPTS", "attempts"}, {"NEXT ATTEMPT", "next_attempt_at"}, {"ERROR", "error"},
 			},
 			filters: []string{"destination", "type", "state", "payment", "order"}, next: "unavez messages get %s",
 		}),
-		a.getCommand("get", "Show one message with its attempts", "/v1/messages/%s"),
+		a.getCommand("get", "Show one message with its attempts", "/v1/messages/%s", "messages get msg_…"),
 		a.actCommand(actSpec{
 			use: "retry ID", short: "Send a dead or ambiguous message again, under its own id", path: "/v1/messages/%s/retry",
-			dry: "message %s would be sent again with the id that it has", reason: true, done: "unavez messages get %s",
+			example: `messages retry msg_… --reason "the shop is back" --yes`,
+			dry:     "message %s would be sent again with the id that it has", reason: true, done: "unavez messages get %s",
 		}),
 	)
 }
@@ -216,10 +218,17 @@ func (a *app) destinationsCommand() *cobra.Command {
 		a.destinationsList(),
 		a.actCommand(actSpec{
 			use: "pause NAME", short: "Hold back everything for a destination", path: "/v1/destinations/%s/pause", reason: true,
-			done: "unavez destinations resume %s",
+			example: `destinations pause shop --reason "the shop moves house"`,
+			done:    "unavez destinations resume %s",
 		}),
-		a.actCommand(actSpec{use: "resume NAME", short: "Send to a destination again", path: "/v1/destinations/%s/resume", reason: true}),
-		a.actCommand(actSpec{use: "test NAME", short: "Send a test message", path: "/v1/destinations/%s/test"}),
+		a.actCommand(actSpec{
+			use: "resume NAME", short: "Send to a destination again", path: "/v1/destinations/%s/resume", reason: true,
+			example: `destinations resume shop --reason "the shop has moved"`, done: "unavez messages list --destination %s",
+		}),
+		a.actCommand(actSpec{
+			use: "test NAME", short: "Send a test message", path: "/v1/destinations/%s/test", example: "destinations test shop",
+			done: "unavez messages list --destination %s",
+		}),
 	)
 }
 
@@ -246,15 +255,15 @@ func idOf(doc []byte) string {
 func (a *app) exceptionsCommand() *cobra.Command {
 	return noun("exceptions", "Exceptions: what needs a person", "  unavez exceptions list --state open\n  unavez exceptions get exc_…",
 		a.listCommand(listSpec{
-			path: "/v1/exceptions", short: "List exceptions, newest first",
+			path: "/v1/exceptions", example: "--state open", short: "List exceptions, newest first",
 			columns: []column{
 				{"ID", "id"}, {"OPENED", "opened_at"}, {"KIND", "kind"}, {"REASON", "reason"}, {"STATE", "state"}, {"URGENCY", "urgency"},
 				{"AMOUNT", "amount"}, {"ORDER", "order"}, {"EVENT", "provider_event_id"},
 			},
-			filters: []string{"kind", "state", "account", "event", "provider_event_id", "payment", "order", "operation"},
+			filters: []string{"kind", "state", "account", "event", "provider_event_id", "payment", "order", "operation", "message"},
 			next:    "unavez exceptions get %s",
 		}),
-		a.getCommand("get", "Show one exception with its evidence", "/v1/exceptions/%s"),
+		a.getCommand("get", "Show one exception with its evidence", "/v1/exceptions/%s", "exceptions get exc_…"),
 	)
 }
 
@@ -278,7 +287,7 @@ func (a *app) auditCommand() *cobra.Command {
 	_ = verify.MarkFlagRequired("subject")
 	return noun("audit", "Audit: who changed what, when, because of what", "  unavez audit list --subject pay_…\n  unavez audit verify --subject pay_…",
 		a.listCommand(listSpec{
-			path: "/v1/audit", short: "List audit rows, newest first",
+			path: "/v1/audit", example: "--subject pay_…", short: "List audit rows, newest first",
 			columns: []column{
 				{"AT", "at"}, {"SUBJECT", "subject"}, {"VERSION", "version"}, {"ACTION", "action"}, {"ACTOR", "actor"}, {"EVENT", "event"},
 			},
