@@ -67,7 +67,7 @@ func TestKills(t *testing.T) { run(t, Kills) }
 // R6.6 R6.7: a worker stands still past its lease and goes on.
 func TestFreezes(t *testing.T) { run(t, Freezes) }
 
-// R1.4 R1.5 R1.7 R1.8 R2.1 R2.3 R2.4 R2.7 R3.2: the ways in which an
+// R1.4 R1.5 R1.6 R1.7 R1.8 R2.1 R2.3 R2.4 R2.7 R2.9 R3.2: the ways in which an
 // acknowledgement goes wrong.
 func TestScenarios(t *testing.T) { run(t, Scenarios) }
 
@@ -80,5 +80,6 @@ func TestOrderings(t *testing.T) { run(t, Orderings) }
 // R1.7 R2.1 R6.6: statements fail under the real stages.
 func TestFaults(t *testing.T) { run(t, Faults) }
 
-// R2.10: no interleaving of a registration and its event loses the wake-up.
+// R2.6 R2.10: no interleaving of a registration and its event loses the wake-up,
+// and none of the checkout's answer and the webhook fulfills twice.
 func TestRace(t *testing.T) { run(t, Race) }

@@ -121,6 +121,11 @@ type bed struct {
 }
 
 func newBed(ctx context.Context, s store.Store) (*bed, error) {
+	return newBedWithin(ctx, s, faultEntry)
+}
+
+// newBedWithin makes a bed with another time limit of an entry.
+func newBedWithin(ctx context.Context, s store.Store, limit time.Duration) (*bed, error) {
 	engine, err := unavez.New(ctx, s, unavez.Config{
 		Accounts: []unavez.Account{
 			{Name: account, Provider: "stripe", Mode: provider.Test, Secrets: []provider.Secret{endpointSecret}, Quiet: time.Millisecond},
@@ -128,7 +133,7 @@ func newBed(ctx context.Context, s store.Store) (*bed, error) {
 		},
 		// Nothing is sent: the outbox is what the shop would be told.
 		Destinations: []unavez.Destination{{Name: "shop", URL: "https://shop.invalid/", Types: []string{"*"}, Secret: shopSecret}},
-		Work:         unavez.Work{EntryTimeout: faultEntry, Lease: 2 * faultEntry, BackoffBase: time.Millisecond, BackoffCap: 100 * time.Millisecond, Attempts: 100},
+		Work:         unavez.Work{EntryTimeout: limit, Lease: 2 * limit, BackoffBase: time.Millisecond, BackoffCap: 100 * time.Millisecond, Attempts: 100},
 	}, unavez.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err

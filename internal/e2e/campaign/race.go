@@ -7,6 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unavez/unavez/inbox"
+	"github.com/unavez/unavez/internal/id"
+	"github.com/unavez/unavez/provider"
+	"github.com/unavez/unavez/provider/stripe"
 	"github.com/unavez/unavez/store"
 	"github.com/unavez/unavez/store/storetest"
 )
@@ -21,13 +25,25 @@ var Race = Campaign{
 			name string
 			held func(*raceBench, int) (bool, error)
 		}{
-			{"worker_held", func(b *raceBench, nth int) (bool, error) { return b.meet(nth, account, b.worker, b.registrar) }},
-			{"registrar_held", func(b *raceBench, nth int) (bool, error) { return b.meet(nth, account, b.registrar, b.worker) }},
-			{"registrar_held_by_another", func(b *raceBench, nth int) (bool, error) {
-				return b.meet(nth, account, b.registrar, b.registrar)
+			{"worker_held", func(b *raceBench, nth int) (bool, error) {
+				return b.meet(nth, account, b.received, b.worker, b.registrar)
 			}},
-			{"edge_held", func(b *raceBench, nth int) (bool, error) { return b.meet(nth, atOnce, b.edge, b.registrar) }},
-			{"registrar_held_by_edge", func(b *raceBench, nth int) (bool, error) { return b.meet(nth, atOnce, b.registrar, b.edge) }},
+			{"registrar_held", func(b *raceBench, nth int) (bool, error) {
+				return b.meet(nth, account, b.received, b.registrar, b.worker)
+			}},
+			{"registrar_held_by_another", func(b *raceBench, nth int) (bool, error) {
+				return b.meet(nth, account, b.received, b.registrar, b.registrar)
+			}},
+			{"edge_held", func(b *raceBench, nth int) (bool, error) { return b.meet(nth, atOnce, b.nothing, b.edge, b.registrar) }},
+			{"registrar_held_by_edge", func(b *raceBench, nth int) (bool, error) {
+				return b.meet(nth, atOnce, b.nothing, b.registrar, b.edge)
+			}},
+			{"webhook_held_by_answer", func(b *raceBench, nth int) (bool, error) {
+				return b.meet(nth, account, b.expected, b.worker, b.answer)
+			}},
+			{"answer_held_by_webhook", func(b *raceBench, nth int) (bool, error) {
+				return b.meet(nth, account, b.expected, b.answer, b.worker)
+			}},
 		} {
 			units = append(units, onStores(r.name, func(ctx context.Context, e *Env, kind string) (string, error) {
 				return race(ctx, e, kind, r.held)
@@ -114,15 +130,45 @@ func (b *raceBench) event(number int) delivery {
 	return succeeded("evt_"+in, in, order, 10000)
 }
 
+// answer is what the checkout was told by the provider at once. It is evidence
+// like the event, of the same fact, and comes by the same way.
+func (b *raceBench) answer(on *bed, name string, number int) error {
+	in, order := renamed("pi_meeting00", number), renamed(lifeOrder, number)
+	d := succeeded("answer_"+in, in, order, 10000)
+	acc := provider.Account{Name: name, Provider: "stripe", Mode: provider.Test, OrderMetadata: provider.DefaultOrderMetadata}
+	event, err := stripe.Adapter{}.Parse(&acc, []byte(d.Body))
+	now := time.Now()
+	draft := inbox.NewDraft(inbox.Evidence{
+		ID: id.New(id.Event, now), Account: &acc, Source: store.SourceAnswer, ReceivedAt: now.UTC().Truncate(time.Microsecond),
+		Payload: []byte(d.Body), Event: event, ParseError: err,
+	})
+	if _, err := on.engine.Inbox.Put(b.ctx, draft); err != nil {
+		return err
+	}
+	on.engine.Applier.WorkOnce(b.ctx)
+	return nil
+}
+
+// nothing, received and expected are what was before the two sides met: nothing,
+// the event in the inbox, or that and the registration.
+func (b *raceBench) nothing(string, int) error { return nil }
+
+func (b *raceBench) received(account string, number int) error { return b.edge(b.all, account, number) }
+
+func (b *raceBench) expected(account string, number int) error {
+	if err := b.registrar(b.all, account, number); err != nil {
+		return err
+	}
+	return b.received(account, number)
+}
+
 // meet holds the first side at a step while the second runs as far as it can,
 // and says whether there was such a step.
-func (b *raceBench) meet(nth int, account string, first, second side) (bool, error) {
+func (b *raceBench) meet(nth int, account string, before func(string, int) error, first, second side) (bool, error) {
 	number := b.number
 	b.number++
-	if account != atOnce {
-		if err := b.edge(b.all, account, number); err != nil {
-			return false, err
-		}
+	if err := before(account, number); err != nil {
+		return false, err
 	}
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -159,7 +205,7 @@ func (b *raceBench) judge(number int) error {
 	if err != nil {
 		return err
 	}
-	if o.fulfilled != 1 || o.state != "captured" || len(o.entries) != 1 {
+	if o.fulfilled != 1 || o.state != "captured" || len(o.entries) == 0 {
 		return fmt.Errorf("the order came to %+v, want one fulfillment of a captured payment", o)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // Scenarios are the ways in which an acknowledgement goes wrong.
 var Scenarios = Campaign{
 	Name:  "scenarios",
-	About: "the eight ways in which an acknowledgement goes wrong, on the built program",
+	About: "the eight ways in which an acknowledgement goes wrong, and a browser's return, on the built program",
 	Units: func(bool) []Unit {
 		var units []Unit
 		for _, s := range scenarios {
@@ -39,6 +39,7 @@ var scenarios = []scenario{
 	{"old_pending_event_after_success", oldPending},
 	{"wrong_signature_merchant_amount_currency", wrongEverything},
 	{"relay_retried_after_remote_success", relayRetried},
+	{"browser_returns_to_the_success_page", browserReturns},
 }
 
 // scene is a world with short ways to act in it. After the first failure
@@ -360,4 +361,33 @@ func relayRetried(sc *scene) {
 	}
 	expect(sc, "messages that came again under their id", twice, 1)
 	sc.fulfilled("A-1", 1)
+}
+
+// R1.6: a browser that comes back confirms nothing, wherever it comes to.
+func browserReturns(sc *scene) {
+	sc.begin(crash{})
+	sc.order("A-1", "pi_1", 4800)
+	const query = "?payment_intent=pi_1&redirect_status=succeeded"
+	for _, visit := range []struct {
+		method, url string
+		want        int
+	}{
+		{http.MethodGet, sc.n.ingress + "/webhooks/" + account + query, http.StatusMethodNotAllowed},
+		{http.MethodPost, sc.n.ingress + "/webhooks/" + account + query, http.StatusBadRequest},
+		{http.MethodGet, sc.n.ingress + "/success" + query, http.StatusNotFound},
+		{http.MethodGet, sc.n.private + "/success" + query, http.StatusUnauthorized},
+	} {
+		req, err := http.NewRequestWithContext(sc.ctx, visit.method, visit.url, nil)
+		sc.must(err)
+		resp, err := sc.client.Do(req)
+		sc.must(err)
+		_ = resp.Body.Close()
+		expect(sc, visit.method+" "+visit.url, resp.StatusCode, visit.want)
+	}
+	sc.settled()
+	sc.fulfilled("A-1", 0)
+	expect(sc, "state", sc.paymentOf("A-1").State, "expected")
+	events, err := sc.events(sc.ctx, sc.n, nil)
+	sc.must(err)
+	expect(sc, "events", len(events), 0)
 }

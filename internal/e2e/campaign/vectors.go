@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -16,13 +17,16 @@ var Vectors = Campaign{
 	Units: func(bool) []Unit { return []Unit{{Name: "stripe", Run: vectors}} },
 }
 
-// vectorTests is the package with the independent verifier, which is no
-// dependency of the program.
-const vectorTests = "./internal/sdktest/stripe"
+// vectorModule is the module with the independent verifier, which is no
+// dependency of the program, and vectorTests its package.
+const (
+	vectorModule = "internal/sdktest"
+	vectorTests  = "./stripe"
+)
 
 func vectors(ctx context.Context, e *Env) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", vectorTests)
-	cmd.Dir = e.Root
+	cmd.Dir = filepath.Join(e.Root, vectorModule)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("UNAVEZ_SEED=%d", e.Seed))
 	if e.Full {
 		cmd.Env = append(cmd.Env, "UNAVEZ_PROVE=1")
