@@ -105,12 +105,13 @@ func (a *Applier) complete(ctx context.Context, tx store.Tx, token string, input
 	}
 	var done []string
 	var later []store.Postponed
+	none := 0 // what waits has not failed
 	for _, in := range inputs {
 		if in.wait == 0 {
 			done = append(done, in.entry.ID)
 			continue
 		}
-		later = append(later, store.Postponed{ID: in.entry.ID, Delay: in.wait, Waiting: true})
+		later = append(later, store.Postponed{ID: in.entry.ID, Delay: in.wait, Waiting: true, Attempts: &none})
 	}
 	if len(done) > 0 {
 		if err := tx.Complete(ctx, store.QueueInbox, token, done); err != nil {
@@ -135,9 +136,15 @@ func (a *Applier) complete(ctx context.Context, tx store.Tx, token string, input
 }
 
 // applyAlone counts the attempt, commits that, and then tries the entry in a
-// transaction of its own.
+// transaction of its own. One that has used its attempts up and comes back
+// without a result ended its worker each time; it is not tried again.
 func (a *Applier) applyAlone(ctx context.Context, token string, it store.ClaimedItem) {
 	log := a.opt.Logger.With("event", it.ID, "attempt", it.Attempts+1)
+	if it.Suspect && it.Attempts >= a.opt.Backoff.Attempts {
+		log.Error("an entry goes to the dead letters", "error", errCrashes)
+		a.bury(ctx, token, it, it.Attempts, errCrashes)
+		return
+	}
 	err := a.store.InTx(ctx, store.TxOptions{}, func(tx store.Tx) error {
 		if err := tx.Extend(ctx, store.QueueInbox, token, a.opt.Lease); err != nil {
 			return err
@@ -155,15 +162,33 @@ func (a *Applier) applyAlone(ctx context.Context, token string, it store.Claimed
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrLeaseLost):
-	case errors.Is(err, store.ErrCommitUnknown), errors.Is(err, store.ErrUnavailable):
-		log.Warn("an entry is left to its lease", "error", err)
+	case blameless(err):
+		log.Warn("an entry is tried again later, and the attempt does not count", "error", err)
+		a.postpone(ctx, token, it, it.Attempts, err)
 	case errors.Is(err, provider.ErrMalformed), it.Attempts+1 >= a.opt.Backoff.Attempts:
 		log.Error("an entry goes to the dead letters", "error", err)
-		a.bury(ctx, token, it, err)
+		a.bury(ctx, token, it, it.Attempts+1, err)
 	default:
 		log.Warn("an entry is tried again later", "error", err)
-		a.postpone(ctx, token, it, err)
+		a.postpone(ctx, token, it, it.Attempts+1, err)
 	}
+}
+
+// errCrashes is the reason of a dead letter whose solo runs never came to an end.
+var errCrashes = errors.New("apply: every attempt ended with its worker")
+
+// blameless says that the failure is the ledger's or a neighbor's, so that it
+// does not bring the entry nearer to the dead letters. After a commit in doubt
+// putting it back finds out: a finished entry is no longer held.
+func blameless(err error) bool {
+	for _, of := range []error{
+		store.ErrCommitUnknown, store.ErrUnavailable, store.ErrBusy, store.ErrFull, store.ErrSchema, errAgain,
+	} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *Applier) tryAlone(ctx context.Context, token string, it store.ClaimedItem) (err error) {
@@ -186,10 +211,13 @@ func (a *Applier) tryAlone(ctx context.Context, token string, it store.ClaimedIt
 	return err
 }
 
-func (a *Applier) postpone(ctx context.Context, token string, it store.ClaimedItem, cause error) {
+// postpone puts an entry back with the attempts that count against it.
+func (a *Applier) postpone(ctx context.Context, token string, it store.ClaimedItem, attempts int, cause error) {
 	delay := a.opt.Backoff.Delay(it.Attempts+1, rand.Float64)
 	err := a.store.InTx(ctx, store.TxOptions{}, func(tx store.Tx) error {
-		return tx.Postpone(ctx, store.QueueInbox, token, []store.Postponed{{ID: it.ID, Delay: delay, Error: errorText(cause)}})
+		return tx.Postpone(ctx, store.QueueInbox, token, []store.Postponed{
+			{ID: it.ID, Delay: delay, Error: errorText(cause), Attempts: &attempts},
+		})
 	})
 	if err != nil {
 		a.opt.Logger.Warn("an entry is left to its lease", "event", it.ID, "error", err)
@@ -198,13 +226,13 @@ func (a *Applier) postpone(ctx context.Context, token string, it store.ClaimedIt
 
 // bury gives an entry its final state, with the error and the stack, and opens
 // the exception that a person will find it by.
-func (a *Applier) bury(ctx context.Context, token string, it store.ClaimedItem, cause error) {
+func (a *Applier) bury(ctx context.Context, token string, it store.ClaimedItem, attempts int, cause error) {
 	err := a.store.InTx(ctx, store.TxOptions{}, func(tx store.Tx) error {
 		status, err := tx.Entry(ctx, it.ID)
 		if err != nil {
 			return err
 		}
-		if err := a.die(ctx, tx, status.Entry, it.Attempts+1, cause); err != nil {
+		if err := a.die(ctx, tx, status.Entry, attempts, cause); err != nil {
 			return err
 		}
 		return tx.Complete(ctx, store.QueueInbox, token, []string{it.ID})
