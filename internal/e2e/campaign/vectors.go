@@ -39,8 +39,9 @@ func vectors(ctx context.Context, e *Env) (string, error) {
 	for line := range bytes.Lines(out) {
 		text := strings.TrimSpace(string(line))
 		if at, rest, ok := strings.Cut(text, ".go:"); ok && !strings.Contains(at, " ") {
-			_, rest, _ = strings.Cut(rest, ": ")
-			said = append(said, rest)
+			if _, rest, _ = strings.Cut(rest, ": "); !strings.HasPrefix(rest, "seed ") {
+				said = append(said, rest)
+			}
 		}
 	}
 	return strings.Join(said, "; "), nil
