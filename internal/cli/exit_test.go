@@ -12,7 +12,7 @@ import (
 
 var create = []string{"payments", "create", "--order", "A-1", "--account", "stripe-es", "--currency", "EUR", "--reference", "pi_1", "--amount"}
 
-// R9.4: each exit code, one by one.
+// Each exit code, one by one.
 func TestExitCodes(t *testing.T) {
 	p := newPlace(t, "")
 	p.serve()
@@ -76,7 +76,7 @@ func TestExitCodes(t *testing.T) {
 	})
 }
 
-// R6.7: a chain that was changed in the database is found, and the exit code
+// A chain that was changed in the database is found, and the exit code
 // says that something differs.
 func TestExitCodeOfABrokenChain(t *testing.T) {
 	p := newPlace(t, "")

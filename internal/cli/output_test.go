@@ -58,7 +58,8 @@ func leaves(c *cobra.Command) []string {
 	return list
 }
 
-// R9.4: standard output of every command parses, and a command that is added
+// R9.4: every thing can be looked up, and a dead event redriven, by command; standard
+// output of every command parses with -o json, and a command that is added
 // has to be added here.
 func TestEveryCommandPrintsJSON(t *testing.T) {
 	p := newPlace(t, destination(shop(t, http.StatusNoContent)))
@@ -81,7 +82,7 @@ func TestEveryCommandPrintsJSON(t *testing.T) {
 		"migrate plan": nil, "migrate status": nil, "migrate up": nil, "orders fulfilled": {"A-1"}, "orders get": {"A-1"}, "orders list": nil,
 		"payments create": append(slices.Clone(create[2:]), "48.00"), "payments get": {id}, "payments list": nil, "payments timeline": {id},
 		"providers contract": {"stripe"}, "providers list": nil, "search": {"pi_1"},
-		"simulate": {"stripe", "charge.refunded", "--order", "A-1", "--amount", "48.00", "--reference", "pi_1"},
+		"simulate":      {"stripe", "charge.refunded", "--order", "A-1", "--amount", "48.00", "--reference", "pi_1"},
 		"tokens create": {"--name", "m", "--role", "read"}, "tokens list": nil, "tokens revoke": {token, "--reason", "x"}, "version": nil,
 	}
 	elsewhere := []string{ // run until they are stopped, or print scripts and prose; they have tests of their own
@@ -161,7 +162,7 @@ func (p *place) until(pattern string, args ...string) string {
 	}
 }
 
-// R9.4: tables show amounts exactly, in major units.
+// Tables show amounts exactly, in major units.
 func TestTables(t *testing.T) {
 	p := newPlace(t, "")
 	p.serve()
