@@ -15,7 +15,7 @@ type benchCase struct {
 var cases = []benchCase{
 	{"load_128", "naive and unavez in turns, 128 connections", true, load128},
 	{"one_client", "one delivery after the other, against one bare durable insert", true, oneClient},
-	{"drain", "10,000 events, workers that started on an empty inbox against an analyzed one", true, drainAfterEmpty},
+	{"drain", "a full inbox, workers that started when it was empty against an analyzed one", true, drainAfterEmpty},
 	{"batch", "batches against one transaction for each event", false, batchOfSingle},
 	{"delivered", "every message delivered by HTTP; the baseline delivers nothing", false, delivered},
 	{"hot", "all events on ten payments", false, hotPayments},
