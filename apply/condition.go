@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -319,15 +318,4 @@ func urgency(e store.Exception) string {
 		return "normal"
 	}
 	return "low"
-}
-
-// quietDue says when the payment's quiet conditions open: after the quiet
-// period since the newest fact, and never later than quietMax after the first
-// of them held.
-func quietDue(newestFact, firstHeld time.Time, quiet time.Duration) time.Time {
-	due := newestFact.Add(quiet)
-	if latest := firstHeld.Add(quietMax); !firstHeld.IsZero() && latest.Before(due) {
-		return latest
-	}
-	return due
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,29 +10,26 @@ import (
 )
 
 // workQuiet opens the exceptions of quiet conditions that still hold after the
-// account's quiet period.
+// account's quiet period. A payment that cannot be judged is put back for a
+// while that grows; there are no dead letters for it.
 func (a *Applier) workQuiet(ctx context.Context, claim store.Claim) {
 	ctx = context.WithoutCancel(ctx)
 	for _, it := range claim.Items {
-		if err := a.judgeQuiet(ctx, claim.Token, it.ID); err != nil {
-			a.opt.Logger.Warn("a quiet period could not be judged", "payment", it.ID, "error", err)
+		err := a.judgeQuiet(ctx, claim.Token, it.ID)
+		if err == nil || errors.Is(err, store.ErrLeaseLost) {
+			continue
 		}
+		a.opt.Logger.Warn("a quiet period could not be judged", "payment", it.ID, "error", err)
+		a.postpone(ctx, store.QueueQuiet, claim.Token, it, it.Attempts+1, err)
 	}
-	err := a.store.InTx(ctx, store.TxOptions{}, func(tx store.Tx) error {
-		return tx.Release(ctx, store.QueueQuiet, claim.Token)
-	})
-	if err != nil {
-		a.opt.Logger.Warn("lanes are not released and will lapse", "error", err)
-	}
+	a.release(ctx, store.QueueQuiet, claim.Token)
 }
 
 func (a *Applier) judgeQuiet(ctx context.Context, token, id string) (err error) {
 	defer recoverTo(&err)
 	return a.within(ctx, store.TxOptions{}, func(tx store.Tx) error {
-		s := &step{
-			a: a, tx: tx, now: a.opt.Now().UTC().Truncate(time.Microsecond),
-			payments: map[string]*paymentStep{id: {id: id}}, orders: map[store.OrderKey]*orderStep{},
-		}
+		s := a.newStep(tx, nil)
+		s.payments[id] = &paymentStep{id: id}
 		if err := s.lock(ctx); err != nil {
 			return err
 		}
@@ -39,18 +37,12 @@ func (a *Applier) judgeQuiet(ctx context.Context, token, id string) (err error) 
 		if ps.account == nil {
 			return fmt.Errorf("account %q is not configured", ps.row.Scope.Account)
 		}
-		first, quiet, err := s.firstHeld(ctx, ps)
-		if err != nil {
-			return err
-		}
-		if wait := quietDue(ps.row.NewestFactAt, first, ps.account.Quiet).Sub(s.now); quiet && wait > 0 {
-			return tx.Postpone(ctx, store.QueueQuiet, token, []store.Postponed{{ID: id, Delay: wait}})
-		}
 		if err := s.load(ctx); err != nil {
 			return err
 		}
-		for _, c := range ps.row.View.Conditions {
-			s.wanted = append(s.wanted, s.conditionOf(ps, c))
+		next, err := s.wantQuiet(ctx, ps)
+		if err != nil {
+			return err
 		}
 		if err := s.except(ctx); err != nil {
 			return err
@@ -58,16 +50,20 @@ func (a *Applier) judgeQuiet(ctx context.Context, token, id string) (err error) 
 		if err := s.save(ctx); err != nil {
 			return err
 		}
+		if !next.IsZero() {
+			none := 0
+			return tx.Postpone(ctx, store.QueueQuiet, token, []store.Postponed{{ID: id, Delay: next.Sub(s.now), Attempts: &none}})
+		}
 		return tx.Complete(ctx, store.QueueQuiet, token, []string{id})
 	})
 }
 
-// firstHeld is the earliest instant since which a quiet condition that still
-// holds has held.
-func (s *step) firstHeld(ctx context.Context, ps *paymentStep) (first time.Time, quiet bool, err error) {
+// wantQuiet wants the exceptions of the quiet conditions that are due, each for
+// itself, and says when the next one is; zero for none.
+func (s *step) wantQuiet(ctx context.Context, ps *paymentStep) (next time.Time, err error) {
 	effects, err := s.tx.Effects(ctx, []string{ps.id})
 	if err != nil {
-		return first, false, fmt.Errorf("reading effects of payment %s: %w", ps.id, err)
+		return next, fmt.Errorf("reading effects of payment %s: %w", ps.id, err)
 	}
 	held := map[string]time.Time{}
 	for _, e := range effects {
@@ -77,10 +73,23 @@ func (s *step) firstHeld(ctx context.Context, ps *paymentStep) (first time.Time,
 		if opensNow(c.Kind) {
 			continue
 		}
-		quiet = true
-		if at := held[heldKey(c)]; !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
+		due := quietDue(ps.row.NewestFactAt, held[heldKey(c)], ps.account.Quiet)
+		switch {
+		case !due.After(s.now):
+			s.wanted = append(s.wanted, s.conditionOf(ps, c))
+		case next.IsZero() || due.Before(next):
+			next = due
 		}
 	}
-	return first, quiet, nil
+	return next, nil
+}
+
+// quietDue says when a quiet condition opens: after the quiet period since the
+// payment's newest fact, and never later than quietMax after it first held.
+func quietDue(newestFact, firstHeld time.Time, quiet time.Duration) time.Time {
+	due := newestFact.Add(quiet)
+	if latest := firstHeld.Add(quietMax); !firstHeld.IsZero() && latest.Before(due) {
+		return latest
+	}
+	return due
 }

@@ -46,7 +46,7 @@ func (a *Applier) workInbox(ctx context.Context, claim store.Claim) {
 		case err == nil:
 		case errors.Is(err, store.ErrUnavailable):
 			a.opt.Logger.Warn("a batch could not be applied", "entries", len(batch), "error", err)
-			a.release(ctx, claim.Token)
+			a.release(ctx, store.QueueInbox, claim.Token)
 			return
 		default:
 			a.opt.Logger.Info("a batch is redone one by one", "entries", len(batch), "error", err)
@@ -56,16 +56,16 @@ func (a *Applier) workInbox(ctx context.Context, claim store.Claim) {
 	for _, it := range alone {
 		a.applyAlone(ctx, claim.Token, it)
 	}
-	a.release(ctx, claim.Token)
+	a.release(ctx, store.QueueInbox, claim.Token)
 }
 
 // release hands lanes back; if the store cannot be reached now, the lease ends
 // by itself and nothing is lost.
-func (a *Applier) release(ctx context.Context, token string) {
+func (a *Applier) release(ctx context.Context, queue, token string) {
 	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
 	err := a.store.InTx(ctx, store.TxOptions{}, func(tx store.Tx) error {
-		return tx.Release(ctx, store.QueueInbox, token)
+		return tx.Release(ctx, queue, token)
 	})
 	if err != nil {
 		a.opt.Logger.Warn("lanes are not released and will lapse", "error", err)
@@ -164,13 +164,13 @@ func (a *Applier) applyAlone(ctx context.Context, token string, it store.Claimed
 	case errors.Is(err, store.ErrLeaseLost):
 	case blameless(err):
 		log.Warn("an entry is tried again later, and the attempt does not count", "error", err)
-		a.postpone(ctx, token, it, it.Attempts, err)
+		a.postpone(ctx, store.QueueInbox, token, it, it.Attempts, err)
 	case errors.Is(err, provider.ErrMalformed), it.Attempts+1 >= a.opt.Backoff.Attempts:
 		log.Error("an entry goes to the dead letters", "error", err)
 		a.bury(ctx, token, it, it.Attempts+1, err)
 	default:
 		log.Warn("an entry is tried again later", "error", err)
-		a.postpone(ctx, token, it, it.Attempts+1, err)
+		a.postpone(ctx, store.QueueInbox, token, it, it.Attempts+1, err)
 	}
 }
 
@@ -212,15 +212,15 @@ func (a *Applier) tryAlone(ctx context.Context, token string, it store.ClaimedIt
 }
 
 // postpone puts an entry back with the attempts that count against it.
-func (a *Applier) postpone(ctx context.Context, token string, it store.ClaimedItem, attempts int, cause error) {
+func (a *Applier) postpone(ctx context.Context, queue, token string, it store.ClaimedItem, attempts int, cause error) {
 	delay := a.opt.Backoff.Delay(it.Attempts+1, rand.Float64)
 	err := a.store.InTx(ctx, store.TxOptions{}, func(tx store.Tx) error {
-		return tx.Postpone(ctx, store.QueueInbox, token, []store.Postponed{
+		return tx.Postpone(ctx, queue, token, []store.Postponed{
 			{ID: it.ID, Delay: delay, Error: errorText(cause), Attempts: &attempts},
 		})
 	})
 	if err != nil {
-		a.opt.Logger.Warn("an entry is left to its lease", "event", it.ID, "error", err)
+		a.opt.Logger.Warn("work is left to its lease", "queue", queue, "id", it.ID, "error", err)
 	}
 }
 
@@ -244,7 +244,7 @@ func (a *Applier) bury(ctx context.Context, token string, it store.ClaimedItem, 
 
 // die records the dead letter in the transaction.
 func (a *Applier) die(ctx context.Context, tx store.Tx, e store.Entry, attempts int, cause error) error {
-	now := a.opt.Now().UTC()
+	now := a.opt.Now().UTC().Truncate(time.Microsecond)
 	result := store.Result{EntryID: e.ID, State: store.EntryDead, Error: errorText(cause), Attempts: attempts, At: now}
 	var p *panicError
 	if errors.As(cause, &p) {
@@ -253,12 +253,11 @@ func (a *Applier) die(ctx context.Context, tx store.Tx, e store.Entry, attempts 
 	if err := tx.Finish(ctx, []store.Result{result}); err != nil {
 		return fmt.Errorf("filing a dead letter: %w", err)
 	}
-	s := &step{a: a, tx: tx, now: now}
 	in := &input{entry: e}
+	s := a.newStep(tx, []*input{in})
 	w := s.entryException(in, kindDeadLetter, kindDeadLetter)
 	w.Detail = encode(entryDetail{Reason: errorText(cause), Type: e.Type, Attempts: attempts})
 	s.wanted = append(s.wanted, w)
-	s.inputs = []*input{in}
 	if err := s.except(ctx); err != nil {
 		return err
 	}
