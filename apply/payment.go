@@ -108,6 +108,9 @@ func (s *step) insertAdopted(ctx context.Context) error {
 		if !ps.adopted {
 			continue
 		}
+		if s.registeredMeanwhile(ps.row) {
+			return errAgain
+		}
 		ps.row.View = payment.Fold(record(ps.row, ps.account), nil)
 		ps.before = ps.row.View
 		if err := s.tx.InsertPayment(ctx, ps.row); err != nil {
@@ -116,6 +119,15 @@ func (s *step) insertAdopted(ctx context.Context) error {
 		s.audit(&ps.row.Audit, id, "payment.adopted", ps.inputs[0].entry.ID, adoptedDetail{Order: ps.row.Order.ID})
 	}
 	return nil
+}
+
+// registeredMeanwhile says, under the order's lock, that the evidence belongs to
+// a payment that was registered by its order since resolve looked.
+func (s *step) registeredMeanwhile(p store.Payment) bool {
+	os := s.orders[p.Order]
+	return os != nil && slices.ContainsFunc(os.payments, func(other store.Payment) bool {
+		return other.ByOrder && other.Scope == p.Scope
+	})
 }
 
 // load reads the sets of facts and what was decided about them before.
