@@ -123,7 +123,7 @@ func TestVerdictWithoutAnswer(t *testing.T) {
 // The time limit runs out after the request has arrived: the end is unclear. On
 // a slow machine a short limit may run out before; then a longer one is tried.
 func TestVerdictTooLate(t *testing.T) {
-	arrived := make(chan struct{}, 1)
+	arrived := make(chan struct{}, 16)
 	slow := make(chan struct{})
 	_, d := target(t, func(w http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; <-slow })
 	defer close(slow)
