@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,6 +64,7 @@ const secretBytesAdvised = 24
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Find what a newcomer gets wrong, and name the command that helps", Args: cobra.NoArgs,
+		Example: "  unavez doctor --config unavez.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := a.examine(cmd.Context())
 			bad := 0
@@ -125,9 +127,55 @@ func (a *app) examine(ctx context.Context) []store.Finding {
 	}
 	up, text := ready(ctx, server)
 	if !up {
-		text += " → unavez serve"
+		return append(findings, store.Finding{Name: "server", Message: text + " → unavez serve"})
 	}
-	return append(findings, store.Finding{Name: "server", OK: up, Message: text})
+	findings = append(findings, store.Finding{Name: "server", OK: true, Message: text})
+	return append(findings, a.at(server).examineWork(ctx)...)
+}
+
+// at is this run with another server.
+func (a *app) at(server string) *app {
+	b := *a
+	b.server = server
+	return &b
+}
+
+// examineWork looks for what the server has stopped at.
+func (a *app) examineWork(ctx context.Context) []store.Finding {
+	var findings []store.Finding
+	for _, q := range []struct {
+		noun, state, one, many string
+		harmless               bool
+	}{
+		{"events", "dead", "event is dead", "events are dead", false},
+		{"events", "waiting", "event waits until its payment is registered", "events wait until their payment is registered", true},
+		{"messages", "dead", "message was given up", "messages were given up", false},
+		{"messages", "ambiguous", "message may have arrived, and may not", "messages may have arrived, and may not", false},
+		{"exceptions", "open", "exception needs a person", "exceptions need a person", false},
+	} {
+		const rowsMax = 100 // of one page; more is told as that many or more
+		raw, err := a.get(ctx, "/v1/"+q.noun, url.Values{"state": {q.state}, "limit": {strconv.Itoa(rowsMax)}})
+		if err != nil {
+			return append(findings, store.Finding{Name: "api", Message: err.Error()})
+		}
+		p, err := readPage(raw)
+		if err != nil {
+			return append(findings, store.Finding{Name: "api", Message: err.Error()})
+		}
+		n := len(p.Data)
+		f := store.Finding{Name: q.noun, OK: q.harmless || n == 0, Message: "none " + q.state}
+		if n > 0 {
+			count, what := strconv.Itoa(n), q.many
+			if p.HasMore {
+				count += " or more"
+			} else if n == 1 {
+				what = q.one
+			}
+			f.Message = fmt.Sprintf("%s %s → unavez %s list --state %s", count, what, q.noun, q.state)
+		}
+		findings = append(findings, f)
+	}
+	return findings
 }
 
 func examineSecrets(c unavez.Config) []store.Finding {
@@ -152,6 +200,9 @@ func examineSecrets(c unavez.Config) []store.Finding {
 }
 
 func (a *app) examineLedger(ctx context.Context, c unavez.Config) []store.Finding {
+	if missing(c.Database) {
+		return []store.Finding{{Name: "database", Message: c.Database + " does not exist yet → unavez migrate up, or unavez serve"}}
+	}
 	s, err := unavez.Open(ctx, c.Database, nil)
 	if err != nil {
 		return []store.Finding{{Name: "database", Message: err.Error()}}

@@ -97,12 +97,16 @@ func TestEveryCommandPrintsJSON(t *testing.T) {
 			t.Errorf("unavez %s: not tried with -o json", name)
 			continue
 		}
+		code := 0
+		if name == "doctor" {
+			code = 1 // it finds the dead event
+		}
 		for _, format := range []string{"json", "jsonl"} {
 			args := slices.Clone(args)
 			if i := slices.Index(args, "--name"); i >= 0 {
 				args[i+1] += format
 			}
-			r := p.run(slices.Concat(strings.Fields(name), args, []string{"-o", format})...).exits(0).parses(format)
+			r := p.run(slices.Concat(strings.Fields(name), args, []string{"-o", format})...).exits(code).parses(format)
 			if strings.Contains(r.err, "Next:") {
 				t.Errorf("%s: gives hints to a script: %s", r.command, r.err)
 			}
@@ -110,7 +114,7 @@ func TestEveryCommandPrintsJSON(t *testing.T) {
 		if name == "tokens revoke" || name == "tokens create" {
 			continue
 		}
-		if r := p.run(append(strings.Fields(name), args...)...).exits(0); strings.Contains(r.out, "Next:") {
+		if r := p.run(append(strings.Fields(name), args...)...).exits(code); strings.Contains(r.out, "Next:") {
 			t.Errorf("%s: talk on standard output: %s", r.command, r.out)
 		}
 	}

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/unavez/unavez"
@@ -69,8 +72,12 @@ func (a *app) runSimulator(ctx context.Context, listen string, sim *simulator.Se
 	return err
 }
 
-// faults of simulate.
+// Events and faults of simulate.
 const (
+	eventSucceeded = "payment_intent.succeeded"
+	eventFailed    = "payment_intent.payment_failed"
+	eventRefunded  = "charge.refunded"
+
 	faultDuplicate  = "duplicate"
 	faultOutOfOrder = "out-of-order"
 	faultSignature  = "bad-signature"
@@ -85,9 +92,14 @@ func (a *app) simulateCommand() *cobra.Command {
 	var s simulation
 	c := &cobra.Command{
 		Use: "simulate PROVIDER EVENT", Short: "Post signed events to the real endpoint of a running server",
-		Long: "Posts signed test events to the ingress of the configuration, as the provider would.\nEvents: payment_intent.succeeded, payment_intent.payment_failed, charge.refunded.",
+		Long: "Posts signed test events to the ingress of the configuration, as the provider would.\n" +
+			"Events: payment_intent.succeeded, payment_intent.payment_failed, charge.refunded.\n\n" +
+			"--fault duplicate posts each of them twice. --fault out-of-order also posts what happened a minute before\n" +
+			"(a declined attempt, or the payment that is refunded), the later one first. --fault bad-signature signs with\n" +
+			"another secret and succeeds if all are refused.",
 		Example: `  unavez simulate stripe payment_intent.succeeded --order A-1001 --amount 48.00 --currency EUR --reference pi_1
-  unavez simulate stripe payment_intent.succeeded --order A-1001 --amount 48.00 --currency EUR --fault duplicate`,
+  unavez simulate stripe payment_intent.succeeded --order A-1001 --amount 48.00 --currency EUR --fault duplicate
+  unavez simulate stripe charge.refunded --order A-1002 --amount 10.00 --currency EUR --fault out-of-order`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] != "stripe" {
@@ -148,7 +160,11 @@ func (a *app) simulate(ctx context.Context, event string, s simulation) error {
 		fmt.Fprintln(a.Err, "All were refused, as they should be.")
 		return nil
 	case refused > 0:
-		return fmt.Errorf("%d of %d deliveries were refused; the server's log says why", refused, len(bodies))
+		err := fmt.Errorf("%d of %d deliveries were refused; the server's log says why", refused, len(bodies))
+		if refused < len(bodies) {
+			return &exitError{exitPartly, err}
+		}
+		return err
 	}
 	a.hint("unavez events list --account %s", acc.Name)
 	return nil
@@ -185,52 +201,82 @@ func (s simulation) events(event string, acc unavez.Account) ([][]byte, error) {
 	if s.repeat < 1 || s.repeat > 10000 {
 		return nil, usage("--repeat is not between 1 and 10000")
 	}
+	life, err := s.life(event)
+	if err != nil {
+		return nil, err
+	}
 	var bodies [][]byte
 	for range s.repeat {
 		intent := s.reference
 		if intent == "" {
 			intent = "pi_" + nonce()
 		}
-		body, err := s.render(event, intent, amount, acc.Mode == provider.Live, acc.OrderMetadata)
-		if err != nil {
-			return nil, err
+		for i, event := range life {
+			// Whatever order they are posted in, they say when they happened.
+			created := time.Now().Add(time.Duration(i+1-len(life)) * time.Minute)
+			body, err := s.render(event, intent, amount, created, acc)
+			if err != nil {
+				return nil, err
+			}
+			bodies = append(bodies, body)
 		}
-		bodies = append(bodies, body)
 	}
 	switch s.fault {
-	case "", faultSignature:
 	case faultDuplicate:
 		bodies = append(bodies, bodies...)
 	case faultOutOfOrder:
-		rand.Shuffle(len(bodies), func(i, j int) { bodies[i], bodies[j] = bodies[j], bodies[i] })
-	default:
-		return nil, usage("--fault is %q, not duplicate, out-of-order or bad-signature", s.fault)
+		slices.Reverse(bodies)
 	}
 	return bodies, nil
 }
 
-func (s simulation) render(event, intent string, amount int64, live bool, orderKey string) ([]byte, error) {
-	metadata := "{}"
-	if s.order != "" {
-		metadata = fmt.Sprintf(`{%q:%q}`, orderKey, s.order)
-	}
-	currency := strings.ToLower(s.currency)
-	var object string
-	switch event {
-	case "payment_intent.succeeded":
-		object = fmt.Sprintf(`{"id":%q,"object":"payment_intent","status":"succeeded","amount":%d,"amount_received":%d,"currency":%q,"latest_charge":%q,"metadata":%s}`,
-			intent, amount, amount, currency, "ch_"+intent, metadata)
-	case "payment_intent.payment_failed":
-		object = fmt.Sprintf(`{"id":%q,"object":"payment_intent","status":"requires_payment_method","amount":%d,"amount_received":0,"currency":%q,"latest_charge":%q,"metadata":%s}`,
-			intent, amount, currency, "ch_failed_"+intent, metadata)
-	case "charge.refunded":
-		object = fmt.Sprintf(`{"id":%q,"object":"charge","status":"succeeded","captured":true,"payment_intent":%q,"amount":%d,"amount_captured":%d,"amount_refunded":%d,"currency":%q,"metadata":%s}`,
-			"ch_"+intent, intent, amount, amount, amount, currency, metadata)
-	default:
+// life lists what to post for one event, in the order in which it happened: the
+// event alone, or, to be out of order, what came before it as well.
+func (s simulation) life(event string) ([]string, error) {
+	before, known := map[string]string{
+		eventSucceeded: eventFailed, eventFailed: "", eventRefunded: eventSucceeded,
+	}[event]
+	switch {
+	case !known:
 		return nil, &exitError{exitNotFound, fmt.Errorf("event %q cannot be simulated; see unavez simulate --help", event)}
+	case !slices.Contains([]string{"", faultDuplicate, faultOutOfOrder, faultSignature}, s.fault):
+		return nil, usage("--fault is %q, not duplicate, out-of-order or bad-signature", s.fault)
+	case s.fault != faultOutOfOrder:
+		return []string{event}, nil
+	case before == "":
+		return nil, usage("nothing comes before %s; try --fault out-of-order with %s", event, eventSucceeded)
 	}
-	return fmt.Appendf(nil, `{"id":"evt_%s","object":"event","api_version":"2024-06-20","created":%d,"livemode":%t,"type":%q,"data":{"object":%s}}`,
-		nonce(), time.Now().Unix(), live, event, object), nil
+	return []string{before, event}, nil
+}
+
+func (s simulation) render(event, intent string, amount int64, created time.Time, acc unavez.Account) ([]byte, error) {
+	object := map[string]any{"amount": amount, "currency": strings.ToLower(s.currency), "metadata": map[string]string{}}
+	if s.order != "" {
+		object["metadata"] = map[string]string{acc.OrderMetadata: s.order}
+	}
+	switch event {
+	case eventSucceeded:
+		maps.Copy(object, map[string]any{
+			"object": "payment_intent", "id": intent, "status": "succeeded", "amount_received": amount, "latest_charge": "ch_" + intent,
+		})
+	case eventFailed:
+		maps.Copy(object, map[string]any{
+			"object": "payment_intent", "id": intent, "status": "requires_payment_method", "amount_received": 0, "latest_charge": "ch_failed_" + intent,
+		})
+	case eventRefunded:
+		maps.Copy(object, map[string]any{
+			"object": "charge", "id": "ch_" + intent, "payment_intent": intent, "status": "succeeded", "captured": true,
+			"amount_captured": amount, "amount_refunded": amount,
+		})
+	}
+	body, err := json.Marshal(map[string]any{
+		"id": "evt_" + nonce(), "object": "event", "api_version": "2024-06-20", "created": created.Unix(),
+		"livemode": acc.Mode == provider.Live, "type": event, "data": map[string]any{"object": object},
+	}, json.Deterministic(true))
+	if err != nil {
+		return nil, usage("the event cannot be written: %v", err)
+	}
+	return body, nil
 }
 
 func nonce() string { return fmt.Sprintf("sim%016x", rand.Uint64()) }
