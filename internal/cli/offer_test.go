@@ -1,17 +1,20 @@
 package cli_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/unavez/unavez/httpapi"
 	"github.com/unavez/unavez/internal/cli"
 )
+
+// flagName finds the flags in their usage, one at the beginning of each line.
+var flagName = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
 // parameters reads the names of the query's parameters of a list from the
 // document of the API.
@@ -58,11 +61,11 @@ func TestFiltersAreThoseOfTheAPI(t *testing.T) {
 		}
 		tried++
 		var have []string
-		list.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" {
-				have = append(have, f.Name)
+		for _, m := range flagName.FindAllStringSubmatch(list.LocalNonPersistentFlags().FlagUsages(), -1) {
+			if m[1] != "help" {
+				have = append(have, m[1])
 			}
-		})
+		}
 		slices.Sort(have)
 		if want := parameters(t, "/v1/"+noun.Name()); !slices.Equal(have, want) {
 			t.Errorf("unavez %s list has the flags %v, the API has %v", noun.Name(), have, want)
