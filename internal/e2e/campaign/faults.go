@@ -59,7 +59,6 @@ type faultBench struct {
 	shop   *shop
 	way    way
 	number int
-	acked  []string
 	v      verdict
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 )
 
 // verdict collects what is wrong.
@@ -163,5 +162,3 @@ func (w *world) event(ctx context.Context, n *node, id string) (eventRow, error)
 	}
 	return rows[0], nil
 }
-
-func summary(parts ...string) string { return strings.Join(parts, ", ") }
