@@ -37,7 +37,7 @@ var Faults = Campaign{
 
 const (
 	// faultStride is how many statements a CI run leaves out between two.
-	faultStride = 9
+	faultStride = 17
 	// faultEntry is the time limit of an entry, faultAttempt of a delivery to the
 	// shop: what a lost claim leaves behind is taken up after twice as long.
 	faultEntry   = 5 * time.Second

@@ -56,7 +56,7 @@ const (
 	killsFull       = 8
 	killsCI         = 2
 	ordersARound    = 60
-	ordersARoundCI  = 24
+	ordersARoundCI  = 16
 	killConnections = 8
 	// burstPercent of a round's deliveries come at once, the others one by one,
 	// so that there are batches of every size.

@@ -40,7 +40,7 @@ const (
 	// permutedMax is the number of events up to which every order is tried.
 	permutedMax = 5
 	sampledFull = 600
-	sampledCI   = 24
+	sampledCI   = 10
 	permutedCI  = 3 // all orders of so many events in CI size
 	// putAtOnce is how many deliveries are under way at once.
 	putAtOnce = 32
