@@ -13,8 +13,12 @@ import (
 	"github.com/unavez/unavez/simulator"
 )
 
-// settlePoll is how often the queues are looked at.
-const settlePoll = 100 * time.Millisecond
+const (
+	// settlePoll is how often the queues are looked at.
+	settlePoll = 100 * time.Millisecond
+	// sayEvery is how often somebody who waits hears what for.
+	sayEvery = 2 * time.Second
+)
 
 // settle waits until the provider has delivered everything and the server has
 // nothing left to do.
@@ -22,34 +26,54 @@ func (d *demo) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	d.say("all orders placed; waiting for the last delivery and the last message")
-	if err := d.sim.FlushAll(ctx); err != nil {
-		return fmt.Errorf("waiting for the provider's deliveries: %w", err)
+	spoken := time.NewTicker(sayEvery)
+	defer spoken.Stop()
+	flushed := make(chan error, 1)
+	go func() { flushed <- d.sim.FlushAll(ctx) }()
+	for waiting := true; waiting; {
+		select {
+		case err := <-flushed:
+			if err != nil {
+				return fmt.Errorf("waiting for the provider's deliveries: %w", err)
+			}
+			waiting = false
+		case <-spoken.C:
+			d.say("%d deliveries to go", d.sim.Deliveries().Pending)
+		}
 	}
 	for {
 		left, err := d.left(ctx)
 		if err != nil {
 			return err
 		}
-		if left == 0 {
+		if left == "" {
 			return nil
 		}
+		select {
+		case <-spoken.C:
+			d.say("there are %s", left)
+		default:
+		}
 		if !pause(ctx, settlePoll) {
-			return fmt.Errorf("the queues do not become empty: %w", ctx.Err())
+			return fmt.Errorf("the queues do not become empty, there are %s: %w", left, ctx.Err())
 		}
 	}
 }
 
-// left says whether there is an event or a message that will still move.
-func (d *demo) left(ctx context.Context) (int, error) {
-	left := 0
-	for _, q := range []string{"/v1/events?state=received", "/v1/events?state=processing", "/v1/messages?state=pending"} {
-		p, err := d.page(ctx, q+"&limit=1")
+// left names what will still move, nothing if all is quiet.
+func (d *demo) left(ctx context.Context) (string, error) {
+	for _, q := range []struct{ path, what string }{
+		{"/v1/events?state=received", "events to work on"}, {"/v1/events?state=processing", "events in work"}, {"/v1/messages?state=pending", "messages to send"},
+	} {
+		p, err := d.page(ctx, q.path+"&limit=1")
 		if err != nil {
-			return 0, err
+			return "", err
 		}
-		left += len(p.Data)
+		if len(p.Data) > 0 {
+			return q.what, nil
+		}
 	}
-	return left, nil
+	return "", nil
 }
 
 type money struct {
@@ -65,6 +89,7 @@ type row struct {
 	Totals      struct {
 		Captured money `json:"captured"`
 		Refunded money `json:"refunded"`
+		Disputed money `json:"disputed"`
 	} `json:"totals"`
 }
 
@@ -114,13 +139,14 @@ func (d *demo) compare(ctx context.Context) (Report, error) {
 	r := Report{
 		Seed: d.opt.Seed, Payments: d.opt.Payments, Deliveries: deliveries.Attempts, Duplicates: deliveries.Duplicates,
 		OutOfOrder: deliveries.OutOfOrder, LostAnswers: deliveries.DroppedAnswers + d.lostAnswers(), Kills: d.kills, Differences: []string{},
-		Books:  Money{Captured: sums(books.Net["captured"]), Refunded: sums(books.Net["refunded"])},
-		Ledger: Money{Captured: Sums{}, Refunded: Sums{}},
+		Books:  Money{Captured: sums(books.Net["captured"]), Refunded: sums(books.Net["refunded"]), Disputed: sums(books.Net["disputed"])},
+		Ledger: Money{Captured: Sums{}, Refunded: Sums{}, Disputed: Sums{}},
 	}
 	held := map[string]bool{}
 	err := d.every(ctx, "/v1/payments?account="+account, func(p row) {
 		r.Ledger.Captured.add(p.Totals.Captured)
 		r.Ledger.Refunded.add(p.Totals.Refunded)
+		r.Ledger.Disputed.add(p.Totals.Disputed)
 		held[p.Order] = p.Fulfillment == "held"
 	})
 	if err != nil {
@@ -134,7 +160,10 @@ func (d *demo) compare(ctx context.Context) (Report, error) {
 			return r, err
 		}
 	}
-	d.count(&r, books, held)
+	if n := deliveries.Lost + deliveries.GaveUp; n > 0 {
+		r.differ("the provider never delivered %d event(s)", n)
+	}
+	r.count(books, d.shop.counts(), held)
 	return r, nil
 }
 
@@ -150,9 +179,9 @@ func (d *demo) lostAnswers() int {
 }
 
 // count compares the orders that the provider's books show as paid with what
-// the shop counted. An order counts as held only if the books themselves show
+// the shop counted, by order. An order counts as held only if the books themselves show
 // that its money has gone back.
-func (d *demo) count(r *Report, books simulator.Books, held map[string]bool) {
+func (r *Report) count(books simulator.Books, fulfilled map[string]int, held map[string]bool) {
 	captured, back := map[string]int64{}, map[string]int64{}
 	for _, m := range books.Movements {
 		switch m.Kind {
@@ -164,7 +193,6 @@ func (d *demo) count(r *Report, books simulator.Books, held map[string]bool) {
 			back[m.Order] -= m.Amount
 		}
 	}
-	fulfilled := d.shop.counts()
 	for order, paid := range captured {
 		if paid < price {
 			continue

@@ -118,7 +118,7 @@ func (d *demo) open(ctx context.Context, folder string) (err error) {
 		return fmt.Errorf("opening the shop: %w", err)
 	}
 	d.shop.bend = d.opt.Bend
-	if d.node, err = newNode(folder, d.opt.Executable, d.opt.Database, d.shop.url); err != nil {
+	if d.node, err = newNode(folder, d.opt.Executable, d.opt.Database, d.shop); err != nil {
 		return err
 	}
 	d.sim = simulator.New(simulator.Config{

@@ -24,6 +24,7 @@ const account = "stripe-demo"
 type node struct {
 	ingress, private string
 	token, secret    string
+	shopSecret       string
 	config           string
 	executable       string
 	log              *os.File
@@ -49,7 +50,7 @@ log: {level: warn, format: json}
 `
 
 // newNode writes the configuration into the folder.
-func newNode(folder, executable, database, shopURL string) (*node, error) {
+func newNode(folder, executable, database string, shop *shop) (*node, error) {
 	ingress, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -62,10 +63,10 @@ func newNode(folder, executable, database, shopURL string) (*node, error) {
 		database = filepath.Join(folder, "demo.db")
 	}
 	n := &node{
-		ingress: ingress, private: private, token: "demo_" + rand.Text(), secret: "whsec_" + rand.Text(),
+		ingress: ingress, private: private, token: "demo_" + rand.Text(), secret: "whsec_" + rand.Text(), shopSecret: shop.secret,
 		config: filepath.Join(folder, "unavez.yaml"), executable: executable, folder: folder,
 	}
-	text := fmt.Sprintf(configuration, ingress, private, database, filepath.Join(folder, "admin-token"), account, shopURL)
+	text := fmt.Sprintf(configuration, ingress, private, database, filepath.Join(folder, "admin-token"), account, shop.url)
 	if err := os.WriteFile(n.config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the configuration: %w", err)
 	}
@@ -90,7 +91,7 @@ func (n *node) start(ctx context.Context) error {
 	defer n.mu.Unlock()
 	cmd := exec.Command(n.executable, "serve", "--config", n.config)
 	cmd.Env = append(foreign(os.Environ()), "UNAVEZ_DEMO_TOKEN="+n.token, "UNAVEZ_DEMO_SECRET="+n.secret,
-		"UNAVEZ_DEMO_SHOP_SECRET=demo secret of the shop, long enough")
+		"UNAVEZ_DEMO_SHOP_SECRET="+n.shopSecret)
 	cmd.Stderr, cmd.Stdout = n.log, n.log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the server: %w", err)

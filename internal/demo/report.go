@@ -19,10 +19,11 @@ const (
 // Sums are minor units by currency.
 type Sums map[string]int64
 
-// Money is what one side says was captured and given back.
+// Money is what one side says was captured, given back, and taken by disputes.
 type Money struct {
 	Captured Sums `json:"captured"`
 	Refunded Sums `json:"refunded"`
+	Disputed Sums `json:"disputed"`
 }
 
 // Effects count the orders that had to be fulfilled, by the provider's books,
@@ -68,6 +69,7 @@ func (r *Report) judge() {
 	}
 	compare("captured", r.Books.Captured, r.Ledger.Captured)
 	compare("refunded", r.Books.Refunded, r.Ledger.Refunded)
+	compare("disputed", r.Books.Disputed, r.Ledger.Disputed)
 	if r.Effects.MoreThanOnce > 0 {
 		r.differ("%d order(s) were fulfilled more than once", r.Effects.MoreThanOnce)
 	}
@@ -121,9 +123,9 @@ func (r *Report) Print(w io.Writer) error {
 	line("what went wrong on purpose", fmt.Sprintf("%d duplicates, %d out of order, %d lost answers, the server killed %d times",
 		r.Duplicates, r.OutOfOrder, r.LostAnswers, r.Kills))
 	line("", "")
-	line("", "captured", "refunded")
-	line("the provider's books", r.Books.Captured.String(), r.Books.Refunded.String())
-	line("our ledger", r.Ledger.Captured.String(), r.Ledger.Refunded.String())
+	line("", "captured", "refunded", "disputed")
+	line("the provider's books", r.Books.Captured.String(), r.Books.Refunded.String(), r.Books.Disputed.String())
+	line("our ledger", r.Ledger.Captured.String(), r.Ledger.Refunded.String(), r.Ledger.Disputed.String())
 	line("", "")
 	e := r.Effects
 	line("orders to fulfill", fmt.Sprint(e.Expected))

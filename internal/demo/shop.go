@@ -1,9 +1,15 @@
 package demo
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -12,9 +18,12 @@ import (
 // shopBytesMax bounds what the shop reads of a message.
 const shopBytesMax = 1 << 20
 
-// shop is the merchant's own system. It deduplicates by the message's id, as
-// every receiver of messages has to, and counts what it does for each order.
+// shop is the merchant's own system. As every receiver of messages has to, it
+// checks their signature and takes each id once; and it counts what it does for
+// each order.
 type shop struct {
+	secret string
+
 	mu        sync.Mutex
 	seen      map[string]bool
 	fulfilled map[string]int
@@ -31,7 +40,8 @@ func openShop() (*shop, error) {
 		return nil, err
 	}
 	s := &shop{
-		seen: map[string]bool{}, fulfilled: map[string]int{}, revoked: map[string]int{}, url: "http://" + l.Addr().String() + "/hook",
+		secret: "demo_shop_" + rand.Text(),
+		seen:   map[string]bool{}, fulfilled: map[string]int{}, revoked: map[string]int{}, url: "http://" + l.Addr().String() + "/hook",
 	}
 	s.srv = &http.Server{Handler: s, ReadHeaderTimeout: callWithin}
 	go func() { _ = s.srv.Serve(l) }()
@@ -49,8 +59,8 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Order string `json:"order"`
 		} `json:"data"`
 	}
-	if err != nil || json.Unmarshal(raw, &m) != nil || m.ID != r.Header.Get("webhook-id") {
-		http.Error(w, "not a message", http.StatusBadRequest)
+	if err != nil || !signed(r.Header, raw, s.secret) || json.Unmarshal(raw, &m) != nil || m.ID != r.Header.Get("webhook-id") {
+		http.Error(w, "not a message of ours", http.StatusBadRequest)
 		return
 	}
 	s.mu.Lock()
@@ -69,6 +79,18 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "order.revoked":
 		s.revoked[m.Data.Order]++
 	}
+}
+
+// signed checks a message by Standard Webhooks: HMAC-SHA256 over its id, its
+// time and its bytes.
+func signed(h http.Header, body []byte, secret string) bool {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(h.Get("webhook-id") + "." + h.Get("webhook-timestamp") + "."))
+	mac.Write(body)
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	return slices.ContainsFunc(strings.Fields(h.Get("webhook-signature")), func(have string) bool {
+		return hmac.Equal([]byte(have), []byte(want))
+	})
 }
 
 // counts copies what the shop has counted.
