@@ -16,7 +16,7 @@ import (
 
 // blockedAfter is how long the other side may run while one side stands still.
 // If it is not done by then it waits for a lock, or is slow; both are allowed.
-const blockedAfter = 100 * time.Millisecond
+const blockedAfter = 30 * time.Millisecond
 
 // callsOfStep are the places at which either side is made to stand still.
 var callsOfStep = []string{

@@ -83,3 +83,19 @@ func TestAttemptsCountOwnFailuresOnly(t *testing.T) {
 		h.expectState(p.ID, payment.StateCaptured)
 	})
 }
+
+// R2.9: an event that could not be read when it came is of the scope that it
+// states, once it can be.
+func TestRedrivenMalformedKeepsItsScope(t *testing.T) {
+	eachStore(t, func(t *testing.T, h *house) {
+		p := h.order48("pi_1")
+		test := captured("evt_1", "pi_1", eur(4800))
+		test.Mode = provider.Test
+		row := h.entry(account, test)
+		row.Scope.Mode, row.Malformed = string(provider.Live), true
+		ids := h.putRows([]store.EntryWithBody{row})
+		h.work()
+		h.expect("outcome", h.event(ids[0]).Outcome, store.OutcomeContradiction)
+		h.expectState(p.ID, payment.StateExpected)
+	})
+}

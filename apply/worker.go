@@ -311,7 +311,20 @@ func (a *Applier) parse(row store.EntryWithBody) (*input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing event %s: %w", row.ID, err)
 	}
+	if row.Malformed {
+		row.Scope = scopeOf(row.Scope, event)
+	}
 	return newInput(row, acc, event)
+}
+
+// scopeOf is the scope that evidence itself states. An entry that nobody could
+// read when it was received was stored in the scope of its account.
+func scopeOf(stored store.Scope, event provider.Event) store.Scope {
+	if event.Mode == provider.Live || event.Mode == provider.Test {
+		stored.Mode = string(event.Mode)
+	}
+	stored.Connected = event.Connected
+	return stored
 }
 
 // newInput checks that everything that the event would have us store can be
