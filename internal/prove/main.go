@@ -2,7 +2,7 @@
 //
 // It stands outside the flow. It prints its seed first; what is done is kept in
 // .cache/prove, so that a run that was interrupted goes on where it was, with
-// the same seed. Results stay there as one text for each campaign.
+// the same seed. With -record the results are written into docs/proof.md.
 //
 // Invariant: a unit counts as done only when it has run to its end under this
 // seed and this program.
@@ -46,8 +46,12 @@ func run(ctx context.Context, args []string) error {
 	fresh := flags.Bool("fresh", false, "forget what was done before")
 	list := flags.Bool("list", false, "list the campaigns")
 	atOnce := flags.Int("at-once", 1, "units that run at once")
+	keep := flags.Bool("record", false, "write the results of earlier runs into "+recordPath+", and run nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *keep {
+		return record()
 	}
 	chosen, err := choose(flags.Args())
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -24,9 +24,12 @@ type progress struct {
 	Campaign string `json:"campaign"`
 	Seed     uint64 `json:"seed"`
 	// Program is the digest of the program that was proven.
-	Program string            `json:"program"`
-	Begun   time.Time         `json:"begun"`
-	Done    map[string]result `json:"done"`
+	Program string `json:"program"`
+	// Revision is the one that git knew when the campaign began; a + says that
+	// files had changed since.
+	Revision string            `json:"revision"`
+	Begun    time.Time         `json:"begun"`
+	Done     map[string]result `json:"done"`
 }
 
 // result is what a unit came to.
@@ -50,7 +53,12 @@ type runner struct {
 func (r *runner) path(ext string) string { return filepath.Join(dir, r.campaign.Name+ext) }
 
 func (r *runner) run(ctx context.Context, fresh bool) error {
-	if err := r.begin(fresh); err != nil {
+	alone, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	if err := r.begin(ctx, fresh); err != nil {
 		return err
 	}
 	begun := time.Now()
@@ -85,11 +93,23 @@ func (r *runner) run(ctx context.Context, fresh bool) error {
 		return ctx.Err()
 	}
 	fmt.Printf("%s: proven, %s in this run, seed %d\n\n", r.campaign.Name, took(begun), r.progress.Seed)
-	return r.report()
+	return nil
+}
+
+// lock keeps a second run of the campaign away for as long as the file is open.
+func (r *runner) lock() (*os.File, error) {
+	f, err := os.OpenFile(r.path(".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another run of %s is underway: %w", r.campaign.Name, err), f.Close())
+	}
+	return f, nil
 }
 
 // begin reads what was done, or begins anew: with another program nothing is done.
-func (r *runner) begin(fresh bool) error {
+func (r *runner) begin(ctx context.Context, fresh bool) error {
 	program, err := os.ReadFile(r.env.Binary)
 	if err != nil {
 		return err
@@ -112,7 +132,10 @@ func (r *runner) begin(fresh bool) error {
 	}
 	old := r.progress.Program != hex.EncodeToString(digest[:]) || wanted != "" && r.progress.Seed != seed
 	if fresh || old || len(r.progress.Done) == len(r.campaign.Units(true)) {
-		r.progress = progress{Campaign: r.campaign.Name, Seed: seed, Program: hex.EncodeToString(digest[:]), Begun: time.Now().UTC(), Done: map[string]result{}}
+		r.progress = progress{
+			Campaign: r.campaign.Name, Seed: seed, Program: hex.EncodeToString(digest[:]), Revision: revision(ctx),
+			Begun: time.Now().UTC(), Done: map[string]result{},
+		}
 	}
 	return r.save()
 }
@@ -165,16 +188,4 @@ func (r *runner) failed(u campaign.Unit, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wrong = append(r.wrong, fmt.Errorf("%s: %w", u.Name, err))
-}
-
-// report writes the campaign's results as a table.
-func (r *runner) report() error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, seed %d, %s\n\n", r.campaign.Name, r.progress.Seed, time.Now().UTC().Format(time.DateOnly))
-	b.WriteString("| unit | took | counted |\n|---|---|---|\n")
-	for _, u := range r.campaign.Units(true) {
-		done := r.progress.Done[u.Name]
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", u.Name, done.Took, done.Said)
-	}
-	return os.WriteFile(r.path(".md"), []byte(b.String()), 0o644)
 }
