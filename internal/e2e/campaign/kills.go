@@ -114,6 +114,9 @@ type trial struct {
 	r        *rand.Rand
 	expected []expectation
 	kills    int
+	// slowest is the longest time from readiness to empty queues, what the
+	// provider sent meanwhile included.
+	slowest time.Duration
 }
 
 func killAt(ctx context.Context, e *Env, kind string, p place) (string, error) {
@@ -140,8 +143,8 @@ func killAt(ctx context.Context, e *Env, kind string, p place) (string, error) {
 	if err := clean.stop(); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d kills, %d orders, %d events acknowledged, %d deliveries unanswered",
-		t.kills, len(t.expected), len(t.s.acked), t.s.broken), nil
+	return fmt.Sprintf("%d kills, %d orders, %d events acknowledged, %d deliveries unanswered, queues empty again within %s of readiness",
+		t.kills, len(t.expected), len(t.s.acked), t.s.broken, t.slowest.Round(100*time.Millisecond)), nil
 }
 
 // live lets a process be struck under load, and judges what is left when the
@@ -215,6 +218,7 @@ func (t *trial) load(ctx context.Context, n *node, deliveries []delivery, gone <
 // and judges when the work is done. Of what was sent and not acknowledged only
 // a half is sent again: the rest may be in the ledger or not, but not by half.
 func (t *trial) recover(ctx context.Context, n *node, next round, sent int) error {
+	begun := time.Now()
 	var again []delivery
 	for i, d := range next.deliveries {
 		if i >= sent || !t.s.acknowledged(d) && t.r.IntN(2) == 0 {
@@ -234,6 +238,7 @@ func (t *trial) recover(ctx context.Context, n *node, next round, sent int) erro
 	if err := t.w.settle(ctx, n); err != nil {
 		return err
 	}
+	t.slowest = max(t.slowest, time.Since(begun))
 	return t.w.judge(ctx, n, t.s, t.expected)
 }
 
