@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/unavez/unavez/internal/demo"
@@ -29,4 +30,23 @@ func TestMigrateAndServeOnPostgreSQL(t *testing.T) {
 	p.run(append(create, "48.00")...).exits(0)
 	p.run("simulate", "stripe", "payment_intent.succeeded", "--order", "A-1", "--amount", "48.00", "--reference", "pi_1").exits(0)
 	p.until(`captured +48\.00 EUR`, "payments", "list", "--order", "A-1")
+}
+
+// R1.7: a database that would lose what it acknowledged is refused at the
+// start, and taken only if somebody says so.
+func TestServeRefusesAWeakDatabase(t *testing.T) {
+	p := newPlace(t, "")
+	u, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("synchronous_commit", "off")
+	u.RawQuery = query.Encode()
+	p.env["UNAVEZ_DATABASE"] = u.String()
+	p.run("migrate", "up").exits(0)
+	p.run("serve").exits(1).says("weaken durability", "synchronous_commit is off")
+	p.run("doctor").exits(1).prints("a commit is reported before it is durable")
+	p.serve("--allow-weak-durability")
+	p.run("healthcheck").exits(0)
 }
