@@ -134,7 +134,18 @@ type registration struct {
 	References []string `json:"references,omitzero"`
 }
 
-// register registers a payment at a node.
+// retryable says whether the answer asks for the same request once more.
+func retryable(status int, body []byte) bool {
+	return status == http.StatusServiceUnavailable ||
+		status == http.StatusConflict && strings.Contains(string(body), "key_in_progress")
+}
+
+// retryPause is between two tries of a request that the API asks to send again.
+const retryPause = 50 * time.Millisecond
+
+// register registers a payment at a node. As a shop does, it sends the same
+// request again while the answer is that nothing was done yet (503, 409 under
+// way); the campaign's own time bounds that.
 func (w *world) register(ctx context.Context, n *node, r registration) error {
 	if r.Account == "" {
 		r.Account = account
@@ -143,7 +154,12 @@ func (w *world) register(ctx context.Context, n *node, r registration) error {
 	if err != nil {
 		return err
 	}
-	status, body, err := w.call(ctx, n, http.MethodPost, "/v1/payments", raw, "register-"+r.Account+"-"+r.Order+"-"+strings.Join(r.References, "-"))
+	key := "register-" + r.Account + "-" + r.Order + "-" + strings.Join(r.References, "-")
+	status, body, err := w.call(ctx, n, http.MethodPost, "/v1/payments", raw, key)
+	for err == nil && retryable(status, body) && ctx.Err() == nil {
+		time.Sleep(retryPause) // nothing tells when the ledger is free again
+		status, body, err = w.call(ctx, n, http.MethodPost, "/v1/payments", raw, key)
+	}
 	if err != nil {
 		return fmt.Errorf("registering order %s: %w", r.Order, err)
 	}
