@@ -105,7 +105,13 @@ type reasonBody struct {
 	Reason string   `json:"reason" doc:"Why; kept in the audit" minLength:"1" maxLength:"1000"`
 }
 
-// reasonOf reads the reason of a person's action.
+// remarkBody is the body of what needs no reason: it may be missing.
+type remarkBody struct {
+	_      struct{} `additionalProperties:"false"`
+	Reason string   `json:"reason,omitzero" doc:"Why; kept in the audit" maxLength:"1000"`
+}
+
+// reasonOf reads the reason of a person's action that needs one.
 func reasonOf(ctx context.Context) (string, error) {
 	b, err := decode[reasonBody](ctx, false)
 	switch {
@@ -113,8 +119,22 @@ func reasonOf(ctx context.Context) (string, error) {
 		return "", err
 	case strings.TrimSpace(b.Reason) == "":
 		return "", refused("/reason", "is missing")
-	case utf8.RuneCountInString(b.Reason) > reasonRunesMax:
+	}
+	return bounded(b.Reason)
+}
+
+// remarkOf reads the reason of an action that needs none.
+func remarkOf(ctx context.Context) (string, error) {
+	b, err := decode[remarkBody](ctx, true)
+	if err != nil {
+		return "", err
+	}
+	return bounded(b.Reason)
+}
+
+func bounded(reason string) (string, error) {
+	if utf8.RuneCountInString(reason) > reasonRunesMax {
 		return "", refused("/reason", "is longer than 1000 characters")
 	}
-	return b.Reason, nil
+	return reason, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/unavez/unavez/outbox"
@@ -36,16 +37,16 @@ type byName struct {
 func (a *API) registerDestinations() {
 	handle(a, call{
 		id: "list-destinations", method: http.MethodGet, path: "/v1/destinations", tag: "destinations", role: RoleRead,
-		summary: "List destinations", text: "All of the configuration, by name, on one page.",
+		summary: "List destinations", text: "Those of the configuration, by name; the cursor is a name.",
 	}, a.listDestinations)
 	handle(a, call{
 		id: "pause-destination", method: http.MethodPost, path: "/v1/destinations/{name}/pause", tag: "destinations", role: RoleOperate,
-		status: http.StatusOK, summary: "Send a destination nothing", body: reasonBody{},
+		status: http.StatusOK, summary: "Send a destination nothing", body: remarkBody{}, bodyOptional: true,
 		text: "Messages gather until it is resumed. Pausing again changes nothing.",
 	}, a.pauseDestination)
 	handle(a, call{
 		id: "resume-destination", method: http.MethodPost, path: "/v1/destinations/{name}/resume", tag: "destinations", role: RoleOperate,
-		status: http.StatusOK, summary: "Send a destination its messages again", body: reasonBody{},
+		status: http.StatusOK, summary: "Send a destination its messages again", body: remarkBody{}, bodyOptional: true,
 		text: "Also for one that answered that it is gone, or asked for a pause.",
 	}, a.resumeDestination)
 	handle(a, call{
@@ -55,12 +56,19 @@ func (a *API) registerDestinations() {
 	}, a.testDestination)
 }
 
-func (a *API) listDestinations(ctx context.Context, _ *struct{}) (*list[DestinationDocument], error) {
+func (a *API) listDestinations(ctx context.Context, in *Paging) (*list[DestinationDocument], error) {
 	states, err := a.deps.Relay.States(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return page(states, len(states), a.destinationDocument), nil
+	if in.StartingAfter != "" {
+		at := slices.IndexFunc(states, func(s outbox.State) bool { return s.Name == in.StartingAfter })
+		if at < 0 {
+			return nil, refused("starting_after", "is no destination")
+		}
+		states = states[at+1:]
+	}
+	return page(states, in.Limit, a.destinationDocument), nil
 }
 
 func (a *API) pauseDestination(ctx context.Context, in *byName) (*one[DestinationDocument], error) {
@@ -72,7 +80,7 @@ func (a *API) resumeDestination(ctx context.Context, in *byName) (*one[Destinati
 }
 
 func (a *API) setDestination(ctx context.Context, name string, set func(ctx context.Context, name, actor, reason string) error) (*one[DestinationDocument], error) {
-	reason, err := reasonOf(ctx)
+	reason, err := remarkOf(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (a *API) registerMessages() {
 	}, a.getMessage)
 	handle(a, call{
 		id: "retry-message", method: http.MethodPost, path: "/v1/messages/{id}/retry", tag: "messages", role: RoleOperate,
-		status: http.StatusAccepted, summary: "Send a stopped message again", body: reasonBody{}, codes: []Code{CodeNotRetryable},
+		status: http.StatusAccepted, summary: "Send a stopped message again", body: remarkBody{}, bodyOptional: true, codes: []Code{CodeNotRetryable},
 		text: "Sends a dead or ambiguous message again under the id that it has, with all its attempts.",
 	}, a.retryMessage)
 }
@@ -109,7 +109,7 @@ func (a *API) getMessage(ctx context.Context, in *byID) (*one[MessageDetail], er
 }
 
 func (a *API) retryMessage(ctx context.Context, in *byID) (*one[MessageDetail], error) {
-	reason, err := reasonOf(ctx)
+	reason, err := remarkOf(ctx)
 	if err != nil {
 		return nil, err
 	}

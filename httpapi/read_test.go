@@ -248,8 +248,15 @@ func TestMessagesAndDestinations(t *testing.T) {
 			}
 			h.post("/v1/destinations/nobody/"+verb, body).refused(httpapi.CodeNotFound, http.StatusNotFound)
 		}
-		h.post("/v1/destinations/shop/pause", "").refused(httpapi.CodeMalformed, http.StatusBadRequest)
-		expect(t, "audited", len(h.get("/v1/audit?subject=destination.shop").items(http.StatusOK)), 3)
+		h.post("/v1/destinations/shop/pause", `{"why":"x"}`).refused(httpapi.CodeInvalid, http.StatusBadRequest)
+		// A reason may be missing, and the audit tells who it was all the same.
+		expect(t, "pause without a body", h.post("/v1/destinations/shop/pause", "").ok(http.StatusOK)["paused"], true)
+		expect(t, "resume without a reason", h.post("/v1/destinations/shop/resume", "{}").ok(http.StatusOK)["paused"], false)
+		expect(t, "audited", len(h.get("/v1/audit?subject=destination.shop").items(http.StatusOK)), 5)
+
+		expect(t, "one page", column(h.get("/v1/destinations?limit=1").items(http.StatusOK), "name"), []string{shop})
+		expect(t, "behind the last", len(h.get("/v1/destinations?starting_after="+shop).items(http.StatusOK)), 0)
+		h.get("/v1/destinations?starting_after=nobody").refused(httpapi.CodeInvalid, http.StatusBadRequest)
 	})
 }
 

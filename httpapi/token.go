@@ -56,7 +56,7 @@ func (a *API) registerTokens() {
 	}, a.createToken)
 	handle(a, call{
 		id: "revoke-token", method: http.MethodPost, path: "/v1/tokens/{id}/revoke", tag: "tokens", role: RoleAdmin, status: http.StatusOK,
-		summary: "Revoke a token", body: reasonBody{}, text: "Holds from the next request on. Revoking again changes nothing.",
+		summary: "Revoke a token", body: remarkBody{}, bodyOptional: true, text: "Holds from the next request on. Revoking again changes nothing.",
 	}, a.revokeToken)
 }
 
@@ -121,7 +121,7 @@ func (a *API) createToken(ctx context.Context, _ *struct{}) (*one[TokenDocument]
 func reserved(name string) bool { return name == "system" || name == actorNobody }
 
 func (a *API) revokeToken(ctx context.Context, in *byID) (*one[TokenDocument], error) {
-	reason, err := reasonOf(ctx)
+	reason, err := remarkOf(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ var (
 	// ErrNotStopped: the message is neither dead nor ambiguous; it is delivered
 	// already or still being tried.
 	ErrNotStopped = errors.New("outbox: message is not dead or ambiguous")
-	// ErrWho: who asks, or why, is missing.
-	ErrWho = errors.New("outbox: actor and reason are needed")
+	// ErrWho: who asks is missing.
+	ErrWho = errors.New("outbox: an actor is needed")
 )
 
 // errNotTried tells the breaker that a permitted attempt did not take place.

@@ -67,7 +67,7 @@ type whyDetail struct {
 // all its attempts. It closes the message's exceptions. A message that is being
 // tried or is delivered is ErrNotStopped, so that asking twice does nothing twice.
 func (r *Relay) Retry(ctx context.Context, message, actor, reason string) error {
-	if actor == "" || reason == "" {
+	if actor == "" {
 		return ErrWho
 	}
 	var queue string
@@ -160,7 +160,7 @@ func (r *Relay) set(ctx context.Context, destination, actor, reason, action stri
 	if r.groups[destination] == nil {
 		return fmt.Errorf("%w: %s", ErrDestination, destination)
 	}
-	if actor == "" || reason == "" {
+	if actor == "" {
 		return ErrWho
 	}
 	err := r.store.InTx(ctx, store.TxOptions{}, func(tx store.Tx) error {
