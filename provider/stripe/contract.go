@@ -85,7 +85,7 @@ func details() []provider.Detail {
 		detail("signature of retries", "t and the signature are made anew for each attempt, so a retry days later passes", provider.FromSource, srcWebhooks),
 		detail("refusals in libraries", "not signed, invalid header, no valid signature, too old", provider.FromSource, srcWebhooks),
 		detail("API versions", "libraries refuse events of another release train; an endpoint's version is set once, so shapes of several versions are read here", provider.FromSource, srcWebhooks),
-		detail("thin events", "object v2.core.event, created in RFC 3339, the body only refers to an object: kept, no facts", provider.FromSource, srcEvent),
+		detail("thin events", "object v2.core.event, created in RFC 3339, the body only refers to an object: kept, no facts; for a person if the object is a payment's", provider.FromSource, srcEvent),
 		detail("context", "newer versions also carry context; in thin events it names the connected account", provider.FromSource, srcEvent),
 		detail("our own call", "request.idempotency_key is the key of the API call that caused the event, null for automatic ones; request.id its req_…", provider.FromSource, srcEvent),
 		detail("what changed", "data.previous_attributes on types that tell of an update", provider.Documented, docWebhooks),

@@ -92,6 +92,10 @@ const (
 	typeBytesMax = 128
 )
 
+// errThin: to take such an event for irrelevant would lose a payment without a
+// word whenever an endpoint is set to thin payloads.
+var errThin = errors.New("thin event: it names a payment's object and does not say what happened; let the endpoint send snapshot payloads")
+
 // Parse reads one event. See provider.Adapter for what it returns of a payload
 // that cannot be understood.
 func (Adapter) Parse(acc *provider.Account, payload []byte) (provider.Event, error) {
@@ -105,7 +109,9 @@ func (Adapter) Parse(acc *provider.Account, payload []byte) (provider.Event, err
 	}
 	if strings.HasPrefix(env.Object, thinPrefix) {
 		ev.Thin = true
-		ev.Names = relatedNames(env.Related)
+		if ev.Names = relatedNames(env.Related); len(ev.Names) > 0 {
+			return ev, malformed(errThin)
+		}
 		return ev, nil
 	}
 	if err := env.read(acc, &ev); err != nil {
