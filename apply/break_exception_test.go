@@ -208,3 +208,22 @@ func TestSnapshotIsTheRow(t *testing.T) {
 		}
 	})
 }
+
+// Money that fails and comes back again and again is told each time, under its
+// number, and never as a second order.fulfill.
+func TestRevokedAgainAndAgain(t *testing.T) {
+	eachStore(t, func(t *testing.T, h *house) {
+		h.register(apply.Registration{Order: "A-1", Account: account, Amount: eur(100), References: []string{"pi_1"}})
+		for n := range 3 {
+			capture := "cap_" + itoa(n)
+			h.processed(
+				h.put1(item("evt_s"+itoa(n), "pi_1", capture, payment.StageSucceeded, eur(100))),
+				h.put1(item("evt_f"+itoa(n), "pi_1", capture, payment.StageFailed, eur(100))),
+			)
+		}
+		h.expect("told", h.messages("order.fulfill", "order.revoked", "order.restored"), []string{
+			"order.fulfill", "order.revoked", "order.restored", "order.revoked", "order.restored", "order.revoked",
+		})
+		h.expect("numbered", h.order("A-1").Revocations, 3)
+	})
+}

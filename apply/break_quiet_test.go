@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,5 +84,23 @@ func TestQuietResolved(t *testing.T) {
 		h.advance(2 * time.Hour)
 		h.judged(p.ID)
 		h.expect("reopened", h.states(), []string{"returned_exceeds_captured=open"})
+	})
+}
+
+// A quiet period begins by itself with the facts that show the condition.
+func TestQuietBeginsByItself(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s store.Store) {
+		var h *house
+		h = newHouse(t, s, func(o *apply.Options) {
+			o.Accounts[account].Quiet = time.Microsecond
+			now := o.Now
+			o.Now = func() time.Time { h.advance(time.Millisecond); return now() }
+		})
+		h.order48("pi_1")
+		h.put(account, refunded("evt_1", "pi_1", "re_1", payment.StageSucceeded, eur(10)))
+		h.until(func() bool {
+			h.work()
+			return slices.Equal(h.open(), []string{"contradiction/returned_exceeds_captured"})
+		})
 	})
 }
