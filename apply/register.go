@@ -380,7 +380,7 @@ func (g *registering) store(ctx context.Context, os *orderStep) (Registered, err
 	for _, n := range g.names() {
 		bindings = append(bindings, store.Binding{ScopedName: n, Payment: ps.id, Registered: true})
 	}
-	pseudo := store.ScopedName{Scope: g.scope(), Value: orderName(g.r.Order)}
+	pseudo := store.ScopedName{Scope: g.scope(), Value: OrderName(g.r.Order)}
 	if ps.row.ByOrder {
 		bindings = append(bindings, store.Binding{ScopedName: pseudo})
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/unavez/unavez/store"
 )
 
-// orderName is the pseudo-name under which evidence that carries only an order
+// OrderName is the pseudo-name under which evidence that carries only an order
 // id waits. No provider name holds a control character, so none can equal it.
-func orderName(order string) string {
+func OrderName(order string) string {
 	if order == "" {
 		return ""
 	}
@@ -23,7 +23,7 @@ func (in *input) waitNames() []store.ScopedName {
 	if in.event.Order == "" {
 		return in.names
 	}
-	n := store.ScopedName{Scope: in.entry.Scope, Value: orderName(in.event.Order)}
+	n := store.ScopedName{Scope: in.entry.Scope, Value: OrderName(in.event.Order)}
 	return append(slices.Clone(in.names), n)
 }
 
@@ -112,7 +112,7 @@ func (s *step) paymentsByOrder(ctx context.Context) (map[store.ScopedName]string
 		if !p.ByOrder {
 			continue
 		}
-		n := store.ScopedName{Scope: p.Scope, Value: orderName(p.Order.ID)}
+		n := store.ScopedName{Scope: p.Scope, Value: OrderName(p.Order.ID)}
 		if _, two := found[n]; two {
 			found[n] = ""
 			continue
@@ -146,7 +146,7 @@ func (s *step) spread(byOrder map[store.ScopedName]string, claimed map[string]st
 			}
 			found := s.candidates(in, claimed)
 			if len(found) == 0 && in.event.Order != "" {
-				if id := byOrder[store.ScopedName{Scope: in.entry.Scope, Value: orderName(in.event.Order)}]; id != "" {
+				if id := byOrder[store.ScopedName{Scope: in.entry.Scope, Value: OrderName(in.event.Order)}]; id != "" {
 					found = append(found, id)
 				}
 			}
@@ -264,7 +264,7 @@ func (s *step) recheckOrders(ctx context.Context) error {
 	}
 	for _, in := range s.inputs {
 		if in.payment == "" && in.event.Order != "" && len(in.rivals) == 0 &&
-			byOrder[store.ScopedName{Scope: in.entry.Scope, Value: orderName(in.event.Order)}] != "" {
+			byOrder[store.ScopedName{Scope: in.entry.Scope, Value: OrderName(in.event.Order)}] != "" {
 			return errAgain
 		}
 	}

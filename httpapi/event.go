@@ -146,6 +146,9 @@ func eventDocument(e store.EntryStatus) EventDocument {
 	}
 	if e.State != store.EntryProcessed && e.State != store.EntryDead {
 		d.Attempts, d.Error, d.ProcessedAt = e.WorkAttempts, e.LastError, time.Time{}
+	} else {
+		// What is settled and still filed has an instant at which it stops to be.
+		d.NextAttemptAt = time.Time{}
 	}
 	return d
 }

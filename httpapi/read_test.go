@@ -296,6 +296,15 @@ func TestSearchAndTimeline(t *testing.T) {
 		}
 		expect(t, "order", column(h.get("/v1/search?q=S-1").items(http.StatusOK), "type"), []string{"payment", "payment", "order"})
 		expect(t, "nothing", len(h.get("/v1/search?q=nothing").items(http.StatusOK)), 0)
+		// R9.4: an event that nobody has registered a payment for is found by what it names.
+		early := captured("evt_early", "pi_early", 4800)
+		early.Order = "S-2"
+		waiting := h.receive(early)[0]
+		for q, match := range map[string]string{"pi_early": "reference", "S-2": "order"} {
+			hits := h.get("/v1/search?q=" + q).items(http.StatusOK)
+			expect(t, "hits of "+q, column(hits, "id"), []string{waiting})
+			expect(t, q, text(hits[0], "match")+" "+text(hits[0], "state"), match+" waiting")
+		}
 
 		line := h.get("/v1/payments/" + payment + "/timeline").items(http.StatusOK)
 		last := ""

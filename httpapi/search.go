@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/unavez/unavez/apply"
 	"github.com/unavez/unavez/store"
 )
 
@@ -38,7 +39,7 @@ func (a *API) registerSearch() {
 func (a *API) search(ctx context.Context, in *searchQuery) (*list[HitDocument], error) {
 	hits, err := view(ctx, a.deps.Store, func(tx store.Reader) ([]HitDocument, error) {
 		s := &searching{tx: tx, q: in.Q, accounts: a.deps.Accounts, seen: map[string]bool{}}
-		for _, step := range []func(context.Context) error{s.payments, s.references, s.orders, s.events, s.rest} {
+		for _, step := range []func(context.Context) error{s.payments, s.references, s.orders, s.events, s.waiting, s.rest} {
 			if err := step(ctx); err != nil {
 				return nil, fmt.Errorf("searching: %w", err)
 			}
@@ -150,6 +151,27 @@ func (s *searching) events(ctx context.Context) error {
 		s.addEvent(e, "provider_event_id")
 	}
 	return err
+}
+
+// waiting finds events that no payment is known for yet, by what they name: a
+// reference or an order that somebody reads off the provider's own pages.
+func (s *searching) waiting(ctx context.Context) error {
+	for _, under := range []struct{ value, match string }{{s.q, "reference"}, {apply.OrderName(s.q), "order"}} {
+		for _, account := range s.accounts {
+			ids, err := s.tx.WaitingUnder(ctx, account.Name, under.value, searchHitsMax+1)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				e, err := s.tx.Entry(ctx, id)
+				if err != nil {
+					return err
+				}
+				s.addEvent(e, under.match)
+			}
+		}
+	}
+	return nil
 }
 
 func (s *searching) rest(ctx context.Context) error {

@@ -173,6 +173,9 @@ type EntryReader interface {
 	// Entries lists by account, mode, type, state, outcome, payment, order,
 	// provider_event_id, source, variant_of.
 	Entries(ctx context.Context, l List) ([]EntryStatus, error)
+	// WaitingUnder returns the ids of up to limit entries that are filed under
+	// the value in any mode and connected account of the account, newest first.
+	WaitingUnder(ctx context.Context, account, value string, limit int) ([]string, error)
 }
 
 // EntryWriter writes the inbox.

@@ -147,7 +147,8 @@ func (w *walk) load(ctx context.Context, tx store.Tx) error {
 	_, e7 := tx.LockPayments(ctx, pay)
 	_, e8 := tx.Facts(ctx, pay)
 	_, e9 := tx.Effects(ctx, pay)
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9)
+	_, e10 := tx.WaitingUnder(ctx, live.Account, w.name().Value, 10)
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10)
 }
 
 // changes has rows of every kind. What register stored may be missing, and

@@ -126,6 +126,12 @@ ORDER BY value, payment`, account, values).Query(func(found pgx.Rows) error {
 	return owners, t.send(ctx, "reading owners in any scope", b)
 }
 
+// WaitingUnder implements store.EntryReader.
+func (t *tx) WaitingUnder(ctx context.Context, account, value string, limit int) ([]string, error) {
+	return rows(ctx, t, "reading what waits under a name", pgx.RowTo[string],
+		`SELECT DISTINCT entry FROM waiting WHERE account = $1 AND value = $2 ORDER BY entry DESC LIMIT $3`, account, value, limit)
+}
+
 // Names implements store.PaymentReader.
 func (t *tx) Names(ctx context.Context, payment string) ([]store.Name, error) {
 	return rows(ctx, t, "reading the names of payment "+payment, func(r pgx.CollectableRow) (n store.Name, err error) {

@@ -129,7 +129,8 @@ func everyOtherCall(ctx context.Context, tx store.Tx) error {
 	_, _, err15 := tx.BeginKey(ctx, store.IdempotencyKey{Principal: "p", Key: "k"})
 	_, err16 := tx.SweepKeys(ctx, time.UnixMicro(1), 10)
 	_, err17 := tx.InsertEntries(ctx, []store.EntryWithBody{{Entry: store.Entry{ID: "evt_2", Scope: live, Identity: "1"}}})
-	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16, err17,
+	_, err18 := tx.WaitingUnder(ctx, "acc", "pi_1", 10)
+	return errors.Join(err18, err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16, err17,
 		tx.CountDeliveries(ctx, map[string]int{"evt_1": 1}, time.UnixMicro(1)),
 		tx.RecordAttempts(ctx, []store.Attempt{{ID: "att_1", Message: "msg_1", Number: 1}}, map[string]store.MessageState{"msg_1": store.MessageDead}),
 		tx.SetSetting(ctx, "k", "v"), tx.DeleteKey(ctx, "p", "k"))

@@ -310,6 +310,11 @@ func (t *tx) Wait(ctx context.Context, waits []store.Waiting) error {
 	return nil
 }
 
+// WaitingUnder implements store.EntryReader.
+func (t *tx) WaitingUnder(ctx context.Context, account, value string, limit int) ([]string, error) {
+	return all(ctx, t, text, `SELECT DISTINCT entry FROM waiting WHERE account = ? AND value = ? ORDER BY entry DESC LIMIT ?`, account, value, limit)
+}
+
 // WakeWaiting implements store.WorkWriter.
 func (t *tx) WakeWaiting(ctx context.Context, names []store.ScopedName) ([]string, error) {
 	var filed, woken []string

@@ -44,6 +44,10 @@ func (r faultReader) Entries(ctx context.Context, l store.List) ([]store.EntrySt
 	return faulty(r.f, "Entries", func() ([]store.EntryStatus, error) { return r.r.Entries(ctx, l) })
 }
 
+func (r faultReader) WaitingUnder(ctx context.Context, account, value string, limit int) ([]string, error) {
+	return faulty(r.f, "WaitingUnder", func() ([]string, error) { return r.r.WaitingUnder(ctx, account, value, limit) })
+}
+
 func (r faultReader) Payment(ctx context.Context, id string) (store.Payment, error) {
 	return faulty(r.f, "Payment", func() (store.Payment, error) { return r.r.Payment(ctx, id) })
 }

@@ -370,6 +370,29 @@ var waitingProofs = []proof{
 		}
 		b.equal("own scope", b.wake("pi_1"), []string{"evt_1"})
 	}},
+	{"IsFoundByTheNameInAnyScope", func(b *bench) {
+		other := entry("evt_2")
+		other.Scope.Mode = "test"
+		b.insert(entry("evt_1"), other, entry("evt_3"))
+		b.wait("evt_1", "pi_1", "ch_1")
+		b.wait("evt_3", "pi_1")
+		b.tx(func(ctx context.Context, tx store.Tx) error {
+			n := store.ScopedName{Scope: other.Scope, Value: "pi_1"}
+			if _, err := tx.Bind(ctx, []store.Binding{{ScopedName: n}}); err != nil {
+				return err
+			}
+			return tx.Wait(ctx, []store.Waiting{{EntryID: "evt_2", Name: n}})
+		})
+		under := func(account, value string, limit int) []string {
+			return read(b, func(ctx context.Context, r store.Reader) ([]string, error) { return r.WaitingUnder(ctx, account, value, limit) })
+		}
+		b.equal("in both modes, newest first", under("acc", "pi_1", 10), []string{"evt_3", "evt_2", "evt_1"})
+		b.equal("bounded", under("acc", "pi_1", 1), []string{"evt_3"})
+		b.equal("by another name", under("acc", "ch_1", 10), []string{"evt_1"})
+		b.equal("another account", len(under("other", "pi_1", 10)), 0)
+		b.tx(func(ctx context.Context, tx store.Tx) error { return tx.Unwait(ctx, []string{"evt_1"}) })
+		b.equal("after unwait", len(under("acc", "ch_1", 10)), 0)
+	}},
 	{"StaysFiledUntilUnwait", func(b *bench) {
 		b.insert(entry("evt_1"))
 		b.wait("evt_1", "pi_1", "pi_1", "ch_1")

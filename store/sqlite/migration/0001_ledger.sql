@@ -41,6 +41,7 @@ CREATE TABLE waiting (
     PRIMARY KEY (account, mode, connected, value, entry)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX waiting_entry ON waiting (entry);
+CREATE INDEX waiting_value ON waiting (account, value);
 
 CREATE TABLE name (
     account TEXT NOT NULL, mode TEXT NOT NULL, connected TEXT NOT NULL, value TEXT NOT NULL,
