@@ -55,6 +55,9 @@ func record() error {
 
 func section(b *strings.Builder, c campaign.Campaign, p progress) {
 	units := c.Units(true)
+	if p.Revision == "" {
+		p.Revision = "not noted"
+	}
 	fmt.Fprintf(b, "\n### %s\n\nSeed %d, %s, revision %s, %d of %d units.\n\n", c.Name, p.Seed, p.Begun.Format(time.DateOnly), p.Revision, len(p.Done), len(units))
 	b.WriteString("| unit | took | counted |\n|---|---|---|\n")
 	for _, u := range units {
