@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func (d *Destination) problems() []error {
 		add(fmt.Errorf("has %d secrets, not 1 to %d", len(d.Secrets), secretsMax))
 	}
 	for i, secret := range d.Secrets {
-		if _, err := key(secret); err != nil {
+		if _, err := d.key(secret); err != nil {
 			add(fmt.Errorf("secret %d: %w", i+1, err))
 		}
 	}
@@ -185,7 +186,18 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "Webhook-")
 }
 
-// key returns the bytes that sign with the secret.
+// key returns the bytes that sign with the secret. Where nothing but a
+// provider's events goes, the secret is one of the provider's: its text counts,
+// and what follows its prefix need not be base64.
+func (d *Destination) key(secret provider.Secret) ([]byte, error) {
+	raw, err := key(secret)
+	if err != nil && len(d.Types) > 0 && len(secret) > len(secretPrefix) && len(secret) <= secretTextBytesMax &&
+		!slices.ContainsFunc(d.Types, func(pattern string) bool { return !strings.HasPrefix(pattern, "event.") }) {
+		return []byte(secret), nil
+	}
+	return raw, err
+}
+
 func key(secret provider.Secret) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(string(secret), secretPrefix)
 	if !ok {

@@ -34,6 +34,8 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		{"private http", func(d *Destination) { d.URL, d.AllowPrivate = "http://127.0.0.1:8080/x?y=z", true }, ""},
 		{"public address", func(d *Destination) { d.URL = "https://8.8.8.8/hook" }, ""},
+		{"a provider's secret for its events", func(d *Destination) { d.Types, d.Secrets[0] = []string{"event.*"}, "whsec_test_secret" }, ""},
+		{"a provider's secret for our messages too", func(d *Destination) { d.Types, d.Secrets[0] = []string{"event.*", "*"}, "whsec_test_secret" }, "base64"},
 		{"own header", func(d *Destination) { d.Headers = map[string]string{"X-Shop": "1"} }, ""},
 		{"no name", func(d *Destination) { d.Name = "" }, "name"},
 		{"odd name", func(d *Destination) { d.Name = "Shop 1" }, "name"},

@@ -68,7 +68,7 @@ type sender struct {
 }
 
 func newSender(d Destination, opt *Options) (*sender, error) {
-	sign, err := newSigner(d.Secrets)
+	sign, err := newSigner(&d)
 	if err != nil {
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 	}

@@ -23,10 +23,10 @@ const (
 // signer signs with every secret of a destination.
 type signer struct{ keys [][]byte }
 
-func newSigner(secrets []provider.Secret) (signer, error) {
+func newSigner(d *Destination) (signer, error) {
 	var s signer
-	for i, secret := range secrets {
-		raw, err := key(secret)
+	for i, secret := range d.Secrets {
+		raw, err := d.key(secret)
 		if err != nil {
 			return signer{}, fmt.Errorf("secret %d: %w", i+1, err)
 		}

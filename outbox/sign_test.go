@@ -24,7 +24,7 @@ func TestSignVector(t *testing.T) {
 		{[]provider.Secret{secret}, want},
 		{[]provider.Secret{secret, secret}, want + " " + want},
 	} {
-		s, err := newSigner(c.secrets)
+		s, err := newSigner(&Destination{Secrets: c.secrets})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestSignVector(t *testing.T) {
 			t.Errorf("%s %s, want %s", timestamp, signature, c.want)
 		}
 	}
-	if _, err := newSigner([]provider.Secret{""}); err == nil {
+	if _, err := newSigner(&Destination{Secrets: []provider.Secret{""}}); err == nil {
 		t.Error("an empty secret signs")
 	}
 }
