@@ -206,8 +206,8 @@ func TestParameters(t *testing.T) {
 	for path, pointer := range map[string]string{
 		"/v1/payments?limit=0": "limit", "/v1/payments?limit=101": "limit", "/v1/payments?limit=x": "limit", "/v1/payments?limit=1.5": "limit",
 		"/v1/payments?state=paid": "state", "/v1/payments?state=captured&state=failed": "state", "/v1/payments?order=": "order",
-		"/v1/payments?order=" + strings.Repeat("x", 600): "order", "/v1/audit/verify": "subject", "/v1/search": "q", "/v1/events?source=4242424242424242": "source",
-		"/v1/orders?starting_after=none": "starting_after",
+		"/v1/payments?order=" + strings.Repeat("x", 600): "order", "/v1/search": "q", "/v1/events?source=4242424242424242": "source",
+		"/v1/orders?starting_after=none": "starting_after", "/v1/audit/verify?subject=": "subject",
 	} {
 		a := h.get(path)
 		v := a.refused(httpapi.CodeInvalid, http.StatusBadRequest)

@@ -26,11 +26,14 @@ type AuditDocument struct {
 	Hash    string    `json:"hash" doc:"SHA-256 over the row and the hash before, hexadecimal"`
 }
 
-// VerifiedDocument says whether a subject's chain is whole.
+// VerifiedDocument says whether a subject's chain is whole, or all of them are.
 type VerifiedDocument struct {
-	Subject string `json:"subject"`
+	Subject string `json:"subject,omitzero" doc:"Of all subjects the first whose chain is broken, if any is"`
 	Intact  bool   `json:"intact"`
 	Rows    int    `json:"rows"`
+	// Subjects and Partial are of a call that names no subject.
+	Subjects int  `json:"subjects,omitzero" doc:"How many were looked at, of a call without a subject"`
+	Partial  bool `json:"partial,omitzero" doc:"There are more subjects than one call looks at"`
 	// BrokenAt is the version at which the chain stops to fit.
 	BrokenAt int64  `json:"broken_at,omitzero" doc:"The first version that does not fit"`
 	Problem  string `json:"problem,omitzero"`
@@ -45,7 +48,7 @@ type auditFilter struct {
 }
 
 type auditSubject struct {
-	Subject string `query:"subject" required:"true"`
+	Subject string `query:"subject" doc:"All subjects if it is missing"`
 }
 
 func (a *API) registerAudit() {
@@ -54,8 +57,8 @@ func (a *API) registerAudit() {
 	}, a.listAudit)
 	handle(a, call{
 		id: "verify-audit", method: http.MethodGet, path: "/v1/audit/verify", tag: "audit", role: RoleRead,
-		summary: "Recompute a subject's chain",
-		text:    "Every hash is computed anew from the row's content. For a payment or order the end of the chain is also held against the head in its own row, so that missing last rows are seen.",
+		summary: "Recompute a subject's chain, or all of them",
+		text:    "Every hash is computed anew from the row's content. For a payment or order the end of the chain is also held against the head in its own row, so that missing last rows are seen. Without a subject the newest 10,000 subjects are looked at, up to the first that is broken.",
 	}, a.verifyAudit)
 }
 
@@ -70,21 +73,27 @@ func (a *API) listAudit(ctx context.Context, in *auditFilter) (*list[AuditDocume
 }
 
 func (a *API) verifyAudit(ctx context.Context, in *auditSubject) (*one[VerifiedDocument], error) {
-	d, err := view(ctx, a.deps.Store, func(tx store.Reader) (VerifiedDocument, error) {
-		rows, err := tx.AuditChain(ctx, in.Subject)
-		if err != nil {
-			return VerifiedDocument{}, fmt.Errorf("reading the chain of %s: %w", in.Subject, err)
-		}
-		head, err := headOf(ctx, tx, in.Subject)
-		if err != nil {
-			return VerifiedDocument{}, err
-		}
-		if len(rows) == 0 && head == nil {
-			return VerifiedDocument{}, fmt.Errorf("audit of %s: %w", in.Subject, store.ErrNotFound)
-		}
-		return verified(in.Subject, rows, head), nil
-	})
+	if in.Subject == "" {
+		d, err := a.verifyAll(ctx)
+		return &one[VerifiedDocument]{Status: http.StatusOK, Body: d}, err
+	}
+	d, err := view(ctx, a.deps.Store, func(tx store.Reader) (VerifiedDocument, error) { return verifySubject(ctx, tx, in.Subject) })
 	return &one[VerifiedDocument]{Status: http.StatusOK, Body: d}, err
+}
+
+func verifySubject(ctx context.Context, tx store.Reader, subject string) (VerifiedDocument, error) {
+	rows, err := tx.AuditChain(ctx, subject)
+	if err != nil {
+		return VerifiedDocument{}, fmt.Errorf("reading the chain of %s: %w", subject, err)
+	}
+	head, err := headOf(ctx, tx, subject)
+	if err != nil {
+		return VerifiedDocument{}, err
+	}
+	if len(rows) == 0 && head == nil {
+		return VerifiedDocument{}, fmt.Errorf("audit of %s: %w", subject, store.ErrNotFound)
+	}
+	return verified(subject, rows, head), nil
 }
 
 // headOf returns the head that the subject's own row holds, nil if it has none.

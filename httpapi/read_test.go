@@ -343,6 +343,28 @@ func TestVerifyAudit(t *testing.T) {
 		expect(t, "head", v["head"], rows[0]["hash"])
 		expect(t, "linked", rows[0]["prev"], rows[1]["hash"])
 		h.get("/v1/audit/verify?subject=nobody").refused(httpapi.CodeNotFound, http.StatusNotFound)
+		for i := range 120 {
+			h.register(fmt.Sprintf("V-%d", i+2), fmt.Sprintf("pi_v%d", i))
+		}
+		all, subjects := h.get("/v1/audit/verify").ok(http.StatusOK), map[string]bool{}
+		expect(t, "all are intact", all["intact"], true)
+		var count float64
+		for query := "/v1/audit?limit=100"; ; {
+			page := h.get(query).items(http.StatusOK)
+			for _, row := range page {
+				subjects[text(row, "subject")] = true
+				query = "/v1/audit?limit=100&starting_after=" + text(row, "id")
+			}
+			count += float64(len(page))
+			if len(page) == 0 {
+				break
+			}
+		}
+		// Orders have a head of their own from the start, and a chain only once something happened to them.
+		expect(t, "all rows", all["rows"], count)
+		if all["subjects"].(float64) < float64(len(subjects)) || len(subjects) < 121 {
+			t.Fatalf("%v subjects of %d at least", all["subjects"], len(subjects))
+		}
 	})
 }
 
@@ -393,6 +415,9 @@ func TestVerifyFindsForgeries(t *testing.T) {
 		v := h.get("/v1/audit/verify?subject=" + p).ok(http.StatusOK)
 		if v["intact"] != false || v["broken_at"] == nil || c.at > 0 && v["broken_at"] != c.at {
 			t.Errorf("%s: %v, want it found at %v", name, v, c.at)
+		}
+		if v := h.get("/v1/audit/verify").ok(http.StatusOK); v["intact"] != false || v["subject"] != p {
+			t.Errorf("%s, looking at all: %v", name, v)
 		}
 	}
 }

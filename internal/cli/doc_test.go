@@ -122,7 +122,7 @@ func TestDocumentsNameRealCommands(t *testing.T) {
 
 // What the documents must not pass for is refused.
 func TestDocumentCheckRefuses(t *testing.T) {
-	for _, line := range []string{"frob", "payments frob", "payments list --frob", "payments get", "audit verify", "payments create --order", "payments list extra"} {
+	for _, line := range []string{"frob", "payments frob", "payments list --frob", "payments get", "audit verify extra", "payments create --order", "payments list extra"} {
 		if parsesAsCommand(split(line)) == nil {
 			t.Errorf("unavez %s passes", line)
 		}

@@ -270,10 +270,14 @@ func (a *app) exceptionsCommand() *cobra.Command {
 func (a *app) auditCommand() *cobra.Command {
 	var subject string
 	verify := &cobra.Command{
-		Use: "verify", Short: "Recompute a subject's chain and name the first row that does not fit",
-		Example: "  unavez audit verify --subject pay_…", Args: cobra.NoArgs,
+		Use: "verify", Short: "Recompute a subject's chain, or all of them, and name the first row that does not fit",
+		Example: "  unavez audit verify\n  unavez audit verify --subject pay_…", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			doc, err := a.get(cmd.Context(), "/v1/audit/verify", url.Values{"subject": {subject}})
+			query := url.Values{}
+			if subject != "" {
+				query.Set("subject", subject)
+			}
+			doc, err := a.get(cmd.Context(), "/v1/audit/verify", query)
 			if err != nil {
 				return err
 			}
@@ -283,8 +287,7 @@ func (a *app) auditCommand() *cobra.Command {
 			return broken(doc)
 		},
 	}
-	verify.Flags().StringVar(&subject, "subject", "", "`id` of the payment, order, event or message (required)")
-	_ = verify.MarkFlagRequired("subject")
+	verify.Flags().StringVar(&subject, "subject", "", "`id` of the payment, order, event or message; all of them if empty")
 	return noun("audit", "Audit: who changed what, when, because of what", "  unavez audit list --subject pay_…\n  unavez audit verify --subject pay_…",
 		a.listCommand(listSpec{
 			path: "/v1/audit", example: "--subject pay_…", short: "List audit rows, newest first",
