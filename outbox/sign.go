@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/unavez/unavez/provider"
 )
 
 // The headers of Standard Webhooks 1.0.
