@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -215,28 +216,15 @@ func (a *app) list(ctx context.Context, path string, query url.Values, limit int
 			return p.HasMore, nil
 		}
 		var last struct {
-			ID string `json:"id"`
+			ID   string `json:"id"`
+			Name string `json:"name"`
 		}
 		if err := json.Unmarshal(p.Data[len(p.Data)-1], &last); err != nil {
 			return false, fmt.Errorf("reading a list: %w", err)
 		}
-		query.Set("starting_after", last.ID)
+		// What has no id is paged by its name.
+		query.Set("starting_after", cmp.Or(last.ID, last.Name))
 	}
-}
-
-// listWhole reads a list that is not paged; it has the form of list.
-func (a *app) listWhole(ctx context.Context, path string, query url.Values, _ int, each func(jsontext.Value) error) (more bool, err error) {
-	raw, err := a.get(ctx, path, query)
-	if err != nil {
-		return false, err
-	}
-	p, err := readPage(raw)
-	for _, row := range p.Data {
-		if err := each(row); err != nil {
-			return false, err
-		}
-	}
-	return p.HasMore, err
 }
 
 func cloneQuery(q url.Values) url.Values {

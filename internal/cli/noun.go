@@ -18,8 +18,6 @@ type listSpec struct {
 	filters []string
 	// next suggests a command for the first row, %s being its id.
 	next string
-	// whole says that the API gives the list in one piece.
-	whole bool
 }
 
 func (s listSpec) name() string { return strings.TrimPrefix(s.path, "/v1/") }
@@ -43,11 +41,7 @@ func (a *app) listCommand(s listSpec) *cobra.Command {
 				}
 			}
 			out := a.rows(s.columns...)
-			read := a.list
-			if s.whole {
-				read = a.listWhole
-			}
-			more, err := read(cmd.Context(), s.path, query, limit, out.add)
+			more, err := a.list(cmd.Context(), s.path, query, limit, out.add)
 			if err != nil {
 				return err
 			}
@@ -60,9 +54,7 @@ func (a *app) listCommand(s listSpec) *cobra.Command {
 			return nil
 		},
 	}
-	if !s.whole {
-		c.Flags().IntVar(&limit, "limit", listLimit, "rows at most; 0 is all")
-	}
+	c.Flags().IntVar(&limit, "limit", listLimit, "rows at most; 0 is all")
 	for i, f := range s.filters {
 		c.Flags().StringVar(&values[i], strings.ReplaceAll(f, "_", "-"), "", "only rows with this "+strings.ReplaceAll(f, "_", " "))
 	}

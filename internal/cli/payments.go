@@ -234,7 +234,7 @@ func (a *app) destinationsCommand() *cobra.Command {
 
 func (a *app) destinationsList() *cobra.Command {
 	return a.listCommand(listSpec{
-		path: "/v1/destinations", short: "List destinations with their breakers", whole: true, next: "unavez destinations test %s",
+		path: "/v1/destinations", short: "List destinations with their breakers", next: "unavez destinations test %s",
 		columns: []column{
 			{"NAME", "name"}, {"URL", "url"}, {"TYPES", "types"}, {"PAUSED", "paused"}, {"BREAKER", "breaker"}, {"IDEMPOTENT", "idempotent"},
 		},
