@@ -227,6 +227,21 @@ func (a *app) list(ctx context.Context, path string, query url.Values, limit int
 	}
 }
 
+// listWhole reads a list that is not paged; it has the form of list.
+func (a *app) listWhole(ctx context.Context, path string, query url.Values, _ int, each func(jsontext.Value) error) (more bool, err error) {
+	raw, err := a.get(ctx, path, query)
+	if err != nil {
+		return false, err
+	}
+	p, err := readPage(raw)
+	for _, row := range p.Data {
+		if err := each(row); err != nil {
+			return false, err
+		}
+	}
+	return p.HasMore, err
+}
+
 func cloneQuery(q url.Values) url.Values {
 	out := url.Values{}
 	for k, v := range q {
