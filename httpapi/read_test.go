@@ -349,15 +349,15 @@ func TestVerifyAudit(t *testing.T) {
 		all, subjects := h.get("/v1/audit/verify").ok(http.StatusOK), map[string]bool{}
 		expect(t, "all are intact", all["intact"], true)
 		var count float64
-		for query := "/v1/audit?limit=100"; ; {
-			page := h.get(query).items(http.StatusOK)
-			for _, row := range page {
+		query := "/v1/audit?limit=100"
+		for more := true; more; {
+			page := h.get(query).object(http.StatusOK)
+			more = page["has_more"].(bool)
+			for _, row := range page["data"].([]any) {
+				row := row.(map[string]any)
 				subjects[text(row, "subject")] = true
 				query = "/v1/audit?limit=100&starting_after=" + text(row, "id")
-			}
-			count += float64(len(page))
-			if len(page) == 0 {
-				break
+				count++
 			}
 		}
 		// Orders have a head of their own from the start, and a chain only once something happened to them.
