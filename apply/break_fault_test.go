@@ -29,6 +29,7 @@ type struck struct {
 // of settling the work fails once, before or after it was done, the end is that
 // of a run without failures, and everything is told once.
 func TestEveryCallFailsOnce(t *testing.T) {
+	t.Parallel()
 	eachBackend(t, func(t *testing.T, s store.Store) {
 		run, want := 0, ""
 		try := func(what string, rule storetest.Rule) bool {

@@ -226,6 +226,7 @@ func (x *telling) redriveAll(tales []*tale) {
 // R2.3, R2.5, R2.9, R2.10, R2.11: tales told in any order and batches, against
 // the model: the fold of all facts of a payment from scratch.
 func TestTalesAgainstTheModel(t *testing.T) {
+	t.Parallel()
 	seed := seed(t)
 	eachBackend(t, func(t *testing.T, s store.Store) {
 		x := newTelling(t, s, seed)
@@ -249,6 +250,7 @@ func TestTalesAgainstTheModel(t *testing.T) {
 
 // R2.2, R2.7, R8.5: the same with several appliers at once.
 func TestTalesBySeveralAppliers(t *testing.T) {
+	t.Parallel()
 	seed := seed(t)
 	eachBackend(t, func(t *testing.T, s store.Store) {
 		x := newTelling(t, s, seed)
