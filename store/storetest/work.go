@@ -384,7 +384,9 @@ var waitingProofs = []proof{
 			return tx.Wait(ctx, []store.Waiting{{EntryID: "evt_2", Name: n}})
 		})
 		under := func(account, value string, limit int) []string {
-			return read(b, func(ctx context.Context, r store.Reader) ([]string, error) { return r.WaitingUnder(ctx, account, value, limit) })
+			return read(b, func(ctx context.Context, r store.Reader) ([]string, error) {
+				return r.WaitingUnder(ctx, account, value, limit)
+			})
 		}
 		b.equal("in both modes, newest first", under("acc", "pi_1", 10), []string{"evt_3", "evt_2", "evt_1"})
 		b.equal("bounded", under("acc", "pi_1", 1), []string{"evt_3"})
