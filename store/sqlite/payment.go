@@ -114,20 +114,29 @@ func (t *tx) OrderKeysOf(ctx context.Context, payments []string) (map[string]sto
 	return keys, nil
 }
 
-// PaymentsOfOrders implements store.PaymentReader.
-func (t *tx) PaymentsOfOrders(ctx context.Context, keys []store.OrderKey) ([]store.Payment, error) {
-	var out []store.Payment
+// ofOrders collects the rows of a query by shop and order, each order once.
+func ofOrders[T any](ctx context.Context, t *tx, keys []store.OrderKey, scan func(scanner) (T, error), query string) ([]T, error) {
+	var out []T
 	seen := map[store.OrderKey]bool{}
 	for _, k := range keys {
 		if seen[k] {
 			continue
 		}
 		seen[k] = true
-		rows, err := all(ctx, t, scanPayment, paymentSelect+` WHERE p.shop = ? AND p.order_id = ?`, k.Shop, k.ID)
+		rows, err := all(ctx, t, scan, query, k.Shop, k.ID)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+// PaymentsOfOrders implements store.PaymentReader.
+func (t *tx) PaymentsOfOrders(ctx context.Context, keys []store.OrderKey) ([]store.Payment, error) {
+	out, err := ofOrders(ctx, t, keys, scanPayment, paymentSelect+` WHERE p.shop = ? AND p.order_id = ?`)
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(out, func(a, b store.Payment) int {
 		switch {
@@ -223,20 +232,7 @@ func (t *tx) Effects(ctx context.Context, payments []string) ([]store.Effect, er
 
 // LockOrders implements store.PaymentWriter. The one writer is the lock.
 func (t *tx) LockOrders(ctx context.Context, keys []store.OrderKey) ([]store.Order, error) {
-	var out []store.Order
-	seen := map[store.OrderKey]bool{}
-	for _, k := range keys {
-		if seen[k] {
-			continue
-		}
-		seen[k] = true
-		rows, err := all(ctx, t, scanOrder, orderSelect+` WHERE o.shop = ? AND o.order_id = ?`, k.Shop, k.ID)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, rows...)
-	}
-	return out, nil
+	return ofOrders(ctx, t, keys, scanOrder, orderSelect+` WHERE o.shop = ? AND o.order_id = ?`)
 }
 
 // UpsertOrder implements store.PaymentWriter.
